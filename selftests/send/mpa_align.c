@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One end of a connection with traffic of a certain kind, from the initiator to
- * the responder, for mpa_aligned.sh.
+ * One end of a connection, for mpa_aligned.sh. The initiator sends one kind of traffic
+ * to the responder.
  *
  *	mpa_align receive|send ADDRESS PORT [NAME=VALUE]...
  *
- * The receiver checks every octet, and the ends of records if they are known. At the
- * end the sender prints its counters as a JSON object.
+ * The receiver checks every octet, and each record's end if it is known. At the end the
+ * sender prints its counters as a JSON object.
  */
 
 #include <netdb.h>
@@ -22,26 +22,26 @@
 
 static struct {
 	/* Both ends */
-	long octets;	/* that each sender sends */
-	long segment;	/* MPA_SEGMENT, -1: a send is a record */
-	long call;	/* octets of a send, 0: 1 to MULPDU at random */
-	long senders;	/* threads; more than one need segment=-1 */
+	long octets;	/* number for each sender */
+	long segment;	/* MPA_SEGMENT; -1: each send is a record */
+	long call;	/* octets in a send; 0: random, 1 to MULPDU */
+	long senders;	/* number of threads; 2 or more need segment=-1 */
 	/* The sender */
-	long more;	/* 1: MSG_MORE but for the last, 2: and MSG_EOR */
-	long batch;	/* messages of a sendmmsg */
+	long more;	/* 1: MSG_MORE except for the last, 2: also MSG_EOR */
+	long batch;	/* messages in a sendmmsg */
 	long turns;	/* change MPA_SEGMENT after this number of sends */
-	long wait;	/* until each send is acknowledged */
+	long wait;	/* after each send, until all is acknowledged */
 	long nodelay;
 	long packing;
 	long sndbuf;
-	long hook;	/* after each such number of octets, run the command */
-	const char *run;	/* with $N, the count */
+	long hook;	/* run the command after each @hook octets */
+	const char *run;	/* the command; $N is the count */
 	/* The receiver */
 	long markers;
 	long rcvbuf;
 	long pause;	/* microseconds after each 64 KiB */
-	long stop;	/* after this number of octets, once, stop reading */
-	long stop_ms;	/* for this time */
+	long stop;	/* stop reading once, after this number of octets */
+	long stop_ms;	/* duration of this stop */
 } kind = {
 	.octets = 1000000, .segment = -1, .call = 65536, .senders = 1,
 	.nodelay = 1, .packing = 1,
@@ -81,7 +81,7 @@ static void option(int fd, int level, int name, int value)
 
 /* ---- sending ---- */
 
-/* Lengths from 1 to MULPDU, the same sequence in every run. */
+/* Random lengths from 1 to MULPDU, the same in every run. */
 static size_t some_length(u32 *x, size_t most)
 {
 	*x = *x * 1664525 + 1013904223;
@@ -106,7 +106,7 @@ static void wait_acked(int fd)
 		usleep(100);
 }
 
-/* If a send is a record, the content depends only on its length. */
+/* If each send is a record, the content depends only on its length. */
 static const u8 *octets_of(u64 at, size_t len)
 {
 	return kind.segment < 0 && !kind.more ? record_of(len) : stream_at(at);
@@ -199,7 +199,7 @@ static void print_counters(int fd, const char *address)
 	COUNTER(tx_packets);
 	COUNTER(tx_segs_aligned);
 	COUNTER(tx_segs_unaligned);
-	/* No other process sends records in this network namespace. */
+	/* In this network namespace only this process sends records. */
 #define CAUSE(name, text) printf(", \"cut_" #name "\": %lld", statistic(text))
 	CAUSE(oversized, "MpaTxSegsOversized");
 	CAUSE(window, "MpaTxSegsWindow");
@@ -220,9 +220,9 @@ static void run_senders(int fd, const char *address)
 			fail("pthread_create");
 	for (i = 0; i < kind.senders; i++)
 		pthread_join(thread[i], NULL);
-	/* At shutdown(2) TCP cuts what is left at the window's edge. */
+	/* At shutdown(2) TCP cuts unsent octets at the window's edge. */
 	acked(fd);
-	/* The peer ends its stream when it has read all data. */
+	/* The peer closes after it has read all data. */
 	shutdown(fd, SHUT_WR);
 	if (recv(fd, &octet, 1, 0))
 		fail("no end");
@@ -242,7 +242,7 @@ static bool is_cut_right(size_t len, u64 at, u64 all)
 		return true;
 	if (kind.more)	/* Only the end of the last record is known. */
 		return len == kind.segment || at + len == all;
-	/* Each send ends with a remainder. */
+	/* The last record of a send is shorter. */
 	return len == kind.segment || (at + len) % kind.call == 0 ||
 	       at + len == all;
 }
@@ -277,7 +277,7 @@ static void receiver(int fd)
 	}
 	if (n)
 		fail("recv after %llu octets", (long long)at);
-	/* Random records may exceed this a little. */
+	/* Random records may exceed the number a little. */
 	if (at < kind.senders * kind.octets)
 		fail("only %llu octets have come", (long long)at);
 	printf("%llu records, %llu octets\n", (long long)records,

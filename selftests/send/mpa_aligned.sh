@@ -1,19 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_aligned.sh [OPTION]... [CASE...]: does every segment begin with an FPDU? Many
-# kinds of traffic over a wire, good and bad, captured at the sender, before packets
-# can be lost. The sender's counters, the capture and the case's expectation must
-# agree.
+# mpa_aligned.sh [OPTION]... [CASE...]: check that every segment begins with an FPDU.
+# Many kinds of traffic run over a good or bad wire. The capture is at the sender,
+# before packets can be lost. The sender's counters, the capture and the case's
+# expectation must agree.
 #
-# MPA_WIRE_DIR keeps the capture, aligned.pcap, and for each case in CASE.judge
-# the arguments of the judge (tools/wire/judge); it is judged here only if that is
-# not set.
+# MPA_WIRE_DIR keeps the capture, aligned.pcap, and each case's arguments of the judge
+# (tools/wire/judge), CASE.judge. If it is not set, the judge runs here.
 #
-# --long: ten times as much, as with MPA_LONG=1. --times=N: run each case N times.
-# --no-capture: check the counters only. --defaults: with the kernel's default
-# settings, tail loss probes as well; then segments may be misaligned, and the table
-# has their number.
+# --long: send ten times as much, as with MPA_LONG=1. --times=N: run each case N times.
+# --no-capture: check the counters only. --defaults: use the kernel's default settings,
+# with tail loss probes. Segments may then be misaligned: the table has their number.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,8 +36,8 @@ while [[ ${1:-} = --* ]]; do
 	shift
 done
 [[ -z ${MPA_LONG:-} ]] || size=10000000
-small=$((size / 256000 * 64000))	# octets of records of 64
-usual=$((8 * size))	# window
+small=$((size / 256000 * 64000))	# octets per case with records of 64
+usual=$((8 * size))	# default window
 [[ ! $defaults ]] || usual=131072
 only=("$@")
 
@@ -49,7 +47,7 @@ command -v tcpdump ethtool ip tc >/dev/null ||
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 modprobe -q sch_netem || true
 
-# A guest's memory stores packets far faster than the host's disk.
+# A guest stores packets far faster in memory than on the host's disk.
 dir=$(mktemp -d)
 
 cleanup() {
@@ -79,15 +77,14 @@ path_up() {
 		   "beta vb 4 2"; do
 		# shellcheck disable=SC2086 # four words
 		set -- $end
-		# Connections must not use metrics of earlier ones. Hosts this near
-		# get long packets; an emulated processor must not make them look
-		# far away.
+		# Connections must not use metrics of earlier ones. With a short RTT TCP
+		# builds long packets: slow emulation must not make the RTT look long.
 		ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.accept_dad=0" \
 			net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
 			net.ipv4.tcp_no_metrics_save=1
 		[[ $defaults ]] || ip netns exec "$1" sysctl -qw \
 			net.ipv4.tcp_tso_rtt_log=20
-		# Capture what a wire would carry, not what TCP hands to the device.
+		# Capture packets as on the wire, not before segmentation or after GRO.
 		ip netns exec "$1" ethtool -K "$2" tso off gso off gro off \
 			>/dev/null
 		ip -n "$1" -batch - <<-END
@@ -119,7 +116,7 @@ set_mtu() {
 	ip -n alpha link set va mtu "$1"
 }
 
-# On the way to beta, after the point where alpha's segments are captured.
+# Packets are lost on the way to beta, after the capture in alpha.
 path_netem=
 set_netem() {
 	[[ $path_netem != "$*" ]] || return 0
@@ -129,7 +126,7 @@ set_netem() {
 		"$@"
 }
 
-# transfer ADDRESS [NAME=VALUE]...: the counters are stored in the case's .json
+# transfer ADDRESS [NAME=VALUE]...: store the counters in the case's .json
 transfer() {
 	local address=$1 fd rc=0 server
 
@@ -151,7 +148,7 @@ declare -A n before
 all=0
 table=()
 
-# Read the sender's counters into n, and the total of segments into all
+# Set n to the sender's counters, and all to the number of its segments
 counters() {
 	local key value
 
@@ -161,7 +158,7 @@ counters() {
 		[[ $key != tx_segs_* ]] || all=$((all + value))
 	done < <(grep -oE '"(tx|cut)_[a-z_]+": [0-9]+' "$dir/$case_name.json" |
 		tr -d '":')
-	# These counters are of all connections so far.
+	# These counters include all earlier connections.
 	for key in $causes; do
 		value=${n[cut_$key]}
 		n[cut_$key]=$((value - ${before[$key]:-0}))
@@ -186,7 +183,7 @@ add_to_table() {
 		"$(tenths $((10 * all / n[tx_packets])))" "$line")")
 }
 
-# explained CAUSE...: misaligned segments have only these causes
+# explained CAUSE...: whether misaligned segments have only these causes
 explained() {
 	local cause rc=0
 
@@ -223,8 +220,8 @@ on() {
 	set_netem "$@"
 }
 
-# traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES for which
-# segments may be misaligned; JUDGE is what the judge has to demand.
+# traffic ADDRESS CAUSES JUDGE [NAME=VALUE]...: run the case. CAUSES: allowed causes of
+# misaligned segments; JUDGE: options for the judge.
 traffic() {
 	local name=$case_name time
 
@@ -255,9 +252,9 @@ traffic_once() {
 	echo "$demands aligned.pcap" >"$dir/$name.judge"
 }
 
-# window [OCTETS]: the initial window of beta's connections. By default, far more
-# than most cases send: on a busy machine a reader and ACKs may be late, and a tail
-# loss probe is cut at the edge of a window that closes.
+# window [OCTETS]: set the initial window of beta's connections. The default is far more
+# than most cases send: on a busy machine the reader and ACKs may be late, and TCP cuts
+# a tail loss probe at the window's edge.
 window() {
 	local octets=${1:-$usual} most=6291456
 
@@ -265,9 +262,8 @@ window() {
 	ip netns exec beta sysctl -qw "net.ipv4.tcp_rmem=4096 $octets $most"
 }
 
-# probes off|on: whether alpha sends tail loss probes, and probes of a window that
-# stays closed for 200 ms, as a reader on a busy machine may be that late. TCP cuts
-# both at the window's edge.
+# probes off|on: whether alpha sends tail loss probes, and window probes after 200 ms,
+# as a reader on a busy machine may be late. TCP cuts both at the window's edge.
 probes() {
 	local early=3 rto=''
 
@@ -278,7 +274,7 @@ probes() {
 		"fd05:44::/64 via fd05:43::2" | ip -n alpha -batch -
 }
 
-# few_misaligned NUMBER: the last case has at most this number
+# few_misaligned NUMBER: the last case may have at most NUMBER misaligned segments
 few_misaligned() {
 	local misaligned
 
@@ -288,17 +284,17 @@ few_misaligned() {
 		"expected at most $1 misaligned segments, seen $misaligned"
 }
 
-# packets NUMBER [NAME=VALUE]...: without a capture, with TSO and a window that need
-# not grow, so that many segments go to IP at a time. A busy machine may spoil that,
-# and more than once.
+# packets NUMBER [NAME=VALUE]...: at least NUMBER segments must go to IP at a time.
+# There is no capture; TSO is on, and the window need not grow. A busy machine may spoil
+# a try, so there are several.
 packets() {
 	local least=$1 try seen=''
 
 	want "$case_name" || return 0
 	shift
 	window $((8 * size))
-	# What the reference kernel must reach. Others reach it when a guest has the
-	# machine to itself; otherwise its receiver is late.
+	# The reference kernel must reach NUMBER. Others reach it when a guest has the
+	# machine to itself; otherwise their receiver is late.
 	[[ ${MPA_KERNEL:-6.1} = 6.1 ]] || least=$((least / 3))
 	ip netns exec alpha ethtool -K va tso on gso on >/dev/null
 	for try in 1 2 3 4 5; do
@@ -317,7 +313,7 @@ packets() {
 	tap_run "${case_name}_counters" explained
 }
 
-# The judge's output for a case
+# judged CASE: the judge's output
 judged() {
 	local options
 
@@ -330,7 +326,7 @@ ipv4=10.5.4.2
 ipv6=fd05:44::2
 path_down
 path_up
-# libpcap allocates no more than the MTU at this moment.
+# libpcap allocates space for the present MTU only.
 [[ ! $captured ]] || capture_start alpha va "$dir/aligned.pcap" \
 	"tcp portrange 6000-6999"
 
@@ -347,7 +343,7 @@ on nagle 1500
 traffic $ipv4 "" --aligned segment=0 nodelay=0
 on small_send_buffer 1500
 traffic $ipv4 "" --aligned segment=0 sndbuf=1
-# These tests are longer, as packets are short until the congestion window is large.
+# These cases send more, as packets are short until the congestion window is large.
 on packets 1500
 packets 15 segment=0
 on packets_markers 1500
@@ -441,7 +437,7 @@ traffic $ipv4 "" --aligned segment=0 pause=2000
 
 # ---- other MTUs ----
 
-# An MSS that is not a multiple of 4.
+# This MSS is not a multiple of 4.
 on bulk_1499 1499
 traffic $ipv4 "" --aligned segment=0
 on bulk_1499_markers 1499
@@ -451,8 +447,8 @@ traffic $ipv4 "" --aligned segment=0 octets=$((2 * size))
 on bulk_9000_markers 9000
 traffic $ipv6 "" --aligned segment=0 octets=$((2 * size)) markers=1
 
-# Packets that TCP builds anew to probe for a larger MTU begin at other octets. They
-# are counted as what they are.
+# To probe for a larger MTU TCP builds packets anew, which begin at other octets. Their
+# misaligned segments must be counted.
 if [[ ! $defaults ]]; then
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=2 \
 		net.ipv4.tcp_base_mss=701 net.ipv4.tcp_probe_interval=1
@@ -467,8 +463,8 @@ if [[ ! $defaults ]]; then
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_mtu_probing=0
 fi
 
-# accurate_ecn on|off: options that some packets have and others lack (RFC 9768);
-# fails on kernels without them
+# accurate_ecn on|off: only some packets have its options (RFC 9768). It fails on
+# kernels without them
 accurate_ecn() {
 	local host ecn=2
 
@@ -479,7 +475,8 @@ accurate_ecn() {
 	done
 }
 
-# The first packets show their length; by then more packets are in flight.
+# TCP learns the options' length from the first packets; more packets are then in
+# flight.
 if [[ ! $defaults ]] && accurate_ecn on; then
 	window 131072
 	on accurate_ecn 1500
@@ -499,11 +496,11 @@ mtus='case $((N % 2)) in
 esac'
 on pmtu_at_rest 9000
 traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
-# IP drops segments too long for the new route: counted by mpa, not captured.
+# IP drops segments that are too long for the new route: mpa counts them, but they are
+# not captured.
 on pmtu_of_the_route 9000
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
-# The last case, as it removes the router's IPv6 address.
-# shellcheck disable=SC2016
+# Keep this case last: it removes the router's IPv6 address. shellcheck disable=SC2016
 mtus='case $((N % 2)) in
 	1) ip -n router link set rb mtu 576 ;;
 	0) ip -n router link set rb mtu 9000 && ip -n alpha route flush cache ;;

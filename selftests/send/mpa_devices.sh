@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa_devices.sh [WIRE...]: records over the drivers of real network devices, two of
-# a kind, which QEMU emulates and joins (vm/run --wire). Each is in a network namespace
-# of its own, so that what one sends leaves the guest and comes back. With all that the
-# drivers leave to their devices, and without; then over a bad path, and while devices
-# are reset, lose the carrier or lose their driver.
+# mpa_devices.sh [WIRE...]: records over drivers of real network devices. QEMU emulates
+# two devices of each kind, and connects them (vm/run --wire). Each is in a network
+# namespace of its own, so that packets leave the guest and come back. The tests run
+# with and without offloads; then over a bad path, and while devices are reset, lose the
+# carrier or lose their driver.
 #
 #   netns alpha                                  netns beta
 #   10.5.4.1, fd05:44::1  va --- QEMU --- vb  10.5.4.2, fd05:44::2
 #
-# MPA_WIRES names the wires: one named "e1000e" is captured in e1000e.pcap by QEMU.
-# MPA_WIRE_DIR gets for each case in CASE.judge the arguments of the judge
-# (tools/wire/judge), and what the sender has counted in CASE.json.
+# MPA_WIRES names the wires: QEMU captures the wire "e1000e" in e1000e.pcap. Each case
+# writes to MPA_WIRE_DIR the arguments of the judge (tools/wire/judge), CASE.judge, and
+# the sender's counters, CASE.json.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,13 +24,13 @@ octets=600000
 
 # ---- the devices ----
 
-# device N END: the name, in this namespace, of that end of the Nth wire
+# device N END: print the device's name, in this namespace, at that end of the Nth wire
 device() {
 	ip -br link | awk -v address="$(printf '52:54:00:44:%02x:%02x' "$1" "$2")" \
 		'$3 == address { print $1 }'
 }
 
-# host N END: that end of the Nth wire becomes a host
+# host N END: make that end of the Nth wire a host
 host() {
 	local name netns=alpha dev=va
 
@@ -41,7 +41,7 @@ host() {
 	host_up $netns $dev "$2"
 }
 
-# ends_up N: both hosts of the Nth wire
+# ends_up N: make both ends of the Nth wire hosts
 ends_up() {
 	ip netns add alpha
 	ip netns add beta
@@ -50,12 +50,13 @@ ends_up() {
 	wait_for alpha va carrier 1
 	wait_for beta vb carrier 1
 	for netns in alpha beta; do
-		# Hosts this near get long packets, and an emulated processor must
-		# not make them look far away.
+		# With a short RTT TCP builds long packets: slow emulation must not make
+		# the RTT look long.
 		ip netns exec $netns sysctl -qw net.ipv4.tcp_tso_rtt_log=20 \
 			net.ipv4.tcp_no_metrics_save=1
 	done
-	# A tail loss probe is cut at the edge of a window, and a late ACK calls for one.
+	# TCP cuts a tail loss probe at the window's edge, and a late ACK causes a
+	# probe.
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_early_retrans=0
 	ip netns exec beta sysctl -qw \
 		"net.ipv4.tcp_rmem=4096 $((8 * octets)) $((8 * octets))"
@@ -71,8 +72,7 @@ wait_for() {
 
 # ---- events during a transfer: in alpha, as the sender's hook ----
 
-# until_missed: TCP has noticed that what was sent since the device went does not
-# arrive, or that there is no way for it
+# until_missed: wait until TCP retransmits or probes: packets are lost, or have no route
 until_missed() {
 	local seen
 
@@ -89,7 +89,7 @@ slowly() {
 	tc -n beta qdisc replace dev vb root netem rate 1mbit limit 1000
 }
 
-# monitor COMMAND: QEMU's
+# monitor COMMAND: send it to QEMU's monitor
 monitor() {
 	local port
 
@@ -97,8 +97,8 @@ monitor() {
 	echo "$1" >"/dev/$port"
 }
 
-# event WHAT N: to alpha's device, then to beta's. What goes does so with an odd N, and
-# comes back with the next; what is sent between them is lost.
+# event WHAT N: to alpha's device first, then to beta's. An odd N takes something away,
+# and the next N restores it; packets sent between them are lost.
 event() {
 	local end=$((1 + ($2 - 1) / 2 % 2)) netns=alpha dev=va path
 	local mtus=(1500 576 9000 1280)
@@ -131,7 +131,7 @@ event() {
 		until_missed
 		cat "$MPA_WORK/device" >"$(<"$MPA_WORK/driver")/bind"
 		rm "$MPA_WORK/device"
-		# The driver knows the first namespace only.
+		# The driver finds devices in the first namespace only.
 		nsenter -t 1 -n "${BASH_SOURCE[0]}" --host "$MPA_WIRE" $end
 		;;
 	rings-*)
@@ -156,7 +156,7 @@ read -r -a wires <<<"${MPA_WIRES:-}"
 [[ ${#wires[@]} -gt 0 ]] || skip_all "needs a guest with wires: vm/run --wire"
 command -v ethtool ip tc >/dev/null || skip_all "needs ethtool and iproute2"
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
-# A guest does not load modules on demand.
+# A guest loads no modules on demand.
 modprobe -qa sch_netem ifb act_mirred cls_matchall || true
 sort -u /sys/bus/{pci,virtio}/devices/*/modalias | xargs -n 1 modprobe -q || true
 
@@ -175,11 +175,11 @@ cleanup() {
 trap cleanup EXIT
 MPA_WORK=$(mktemp -d)
 export MPA_WORK
-# The send buffer must have room for all octets between two hooks.
+# The send buffer must hold all octets between two hooks.
 sysctl -qw net.core.wmem_max=$((2 * octets))
 
-# ends RECEIVER SENDER: both programs, by what they say; the first says "listening"
-# before the other begins
+# ends: run $receiver and $sender. The receiver prints "listening" before the sender
+# begins
 ends() {
 	local fd pid line rc=0 said=0
 
@@ -205,7 +205,7 @@ judged() {
 		echo "$1 --no-tshark --port $port $wire.pcap" >"$dir/$case_name.judge"
 }
 
-# both_ways NAME ADDRESS MARKERS: records of many lengths, there and back
+# both_ways NAME ADDRESS MARKERS: send records of many lengths in both directions
 both_ways() {
 	local lengths=1-64,480-530,1400-1470,8940-8990,20000x3,64760-64768
 
@@ -217,7 +217,7 @@ both_ways() {
 	judged ""
 }
 
-# stream ADDRESS [NAME=VALUE]...: much of a kind (mpa_align), the counters in $counted
+# stream ADDRESS [NAME=VALUE]...: send a stream with mpa_align
 stream() {
 	local address=$1
 
@@ -227,14 +227,15 @@ stream() {
 	ends
 }
 
-# counter NAME: what the last stream's sender has counted
+# counter NAME: a counter of the last stream's sender
 counter() {
 	sed -n "s/.*\"$1\": \([0-9]*\).*/\1/p" "$dir/$case_name.json"
 }
 
 table=()
 
-# streams NAME JUDGE ADDRESS [NAME=VALUE]...: a stream, the judge's orders for it; TAP
+# streams NAME JUDGE ADDRESS [NAME=VALUE]...: a test with a stream. JUDGE: options for
+# the judge
 streams() {
 	local seen rc=0 judge=$2
 
@@ -251,7 +252,7 @@ streams() {
 	judged "${judge//COUNTED/--counters $case_name.json}"
 }
 
-# several_a_packet: TCP has handed over several of the last stream's segments at a time
+# several_a_packet: whether TCP has passed several segments at a time in the last stream
 several_a_packet() {
 	local segments packets
 
@@ -260,7 +261,7 @@ several_a_packet() {
 		"expected fewer packets than segments, seen $packets and $segments"
 }
 
-# placed NAME: a receiver with MPA_PLACE; some of its packets are lost
+# placed NAME: a receiver with MPA_PLACE; some packets to it are lost
 placed() {
 	local seen rc=0
 
@@ -272,7 +273,7 @@ placed() {
 	tap_ok $rc "${wire}_$1" "$seen"
 }
 
-# lossy on|off: after the point where QEMU captures
+# lossy on|off: packets are lost after QEMU's capture
 lossy() {
 	if [[ $1 = on ]]; then
 		ip -n beta link add ifb0 type ifb
@@ -303,7 +304,7 @@ without() {
 	done
 }
 
-# joins: whether beta's device joins segments, by LRO
+# joins: whether beta's device merges segments (LRO)
 joins() {
 	ip netns exec beta ethtool -k vb |
 		grep -qE '^(large-receive-offload|rx-gro-hw): on'
@@ -311,7 +312,7 @@ joins() {
 
 # router_up: make beta a router between alpha and gamma
 router_up() {
-	# Not earlier, as a router has no LRO.
+	# Do this late: a router has no LRO.
 	ip netns exec beta sysctl -qw net.ipv4.ip_forward=1
 	ip netns add gamma
 	ip link add vg netns beta mtu 1500 type veth peer name vr netns gamma mtu 1500
@@ -324,7 +325,7 @@ router_up() {
 	ip -n alpha route add 10.5.9.0/24 via 10.5.4.2
 }
 
-# offloads NAME COUNTED: the tests that depend on offloads
+# offloads NAME COUNTED: run the tests that depend on offloads
 offloads() {
 	local name=$1 counted=$2
 
@@ -340,15 +341,15 @@ offloads() {
 	lossy off
 }
 
-# bind: bind the device that has lost its driver, if there is one
+# bind: bind the driver to the device again, if it was unbound
 bind() {
 	[[ ! -e $MPA_WORK/device ]] ||
 		cat "$MPA_WORK/device" >"$(<"$MPA_WORK/driver")/bind" || true
 	rm -f "$MPA_WORK/device"
 }
 
-# under_way NAME EVENT JUDGE [NAME=VALUE]...: a stream during which that happens, and
-# hosts for the next one if it has failed
+# under_way NAME EVENT JUDGE [NAME=VALUE]...: send a stream during which EVENT happens.
+# If it fails, set up the hosts again
 under_way() {
 	streams "$1" "$3" "${@:4}" segment=0 hook=$((octets / 5)) \
 		sndbuf=$((2 * octets)) run="${BASH_SOURCE[0]} --event $2 \$N" || {
@@ -358,13 +359,13 @@ under_way() {
 	}
 }
 
-# A sender whose device is gone for good: TCP's error, or "Success" if it has come in the
-# middle of a send, which is short then
+# The sender's device is gone for good: TCP reports an error, or "Success" if a send was
+# cut short
 gone() {
 	local seen rc=0
 
 	ip netns exec alpha sysctl -qw net.ipv4.tcp_retries2=3
-	# The receiver's FIN is never acknowledged, and its socket holds the module.
+	# The receiver's FIN is never acknowledged, so its socket holds the module.
 	ip netns exec beta sysctl -qw net.ipv4.tcp_orphan_retries=1
 	port=$((port + 1))
 	seen=$(stream 10.5.4.2 segment=0 sndbuf=65536 hook=$((octets / 2)) \

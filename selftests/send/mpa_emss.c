@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* EMSS and MULPDU, compared with the segments that arrive. */
+/* Compare EMSS and MULPDU with received segments. */
 
 #include "mpa_test.h"
 #include "kselftest_harness.h"
 #include "mpa_send.h"
 
-/* Octets in the longest segment that has arrived */
+/* Return: the length of the longest segment that has arrived. */
 static u32 longest_segment(int fd)
 {
 	struct tcp_info info = {};
@@ -15,7 +15,7 @@ static u32 longest_segment(int fd)
 	return info.tcpi_rcv_mss;
 }
 
-/* RFC 5044, 4.5: MPA_INFO's EMSS is the size of segments on the wire. */
+/* RFC 5044, section 4.5: MPA_INFO's EMSS is the size of segments on the wire. */
 TEST_F(send, emss_and_mulpdu_are_those_of_the_wire)
 {
 	static const int sizes[] = { 9000, 1460, 1456, 536 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA does not send later than plain TCP. For each way to send and sizes around EMSS
- * this measures the time from a call until the octets have arrived at the other end,
- * with and without a delay on the path, with and without TCP_NODELAY.
+ * MPA does not send later than plain TCP. For each way to send, and for sizes around
+ * EMSS, this measures the time from a call until the octets have arrived, with and
+ * without a delay on the path, and with and without TCP_NODELAY.
  *
- * Each row is printed with the time that TCP and MPA needed, in milliseconds
- * (medians). The number after a call's name is the length of a record; "m" is
- * MSG_MORE, "e" MSG_MORE | MSG_EOR, "n" MSG_DONTWAIT. A test fails for "LATE".
+ * Each row is printed with the median times of TCP and MPA, in milliseconds. The number
+ * after a call's name is the length of a record; "m" is MSG_MORE, "e" MSG_MORE |
+ * MSG_EOR, "n" MSG_DONTWAIT. A test fails for "LATE".
  */
 
 #include "mpa_late.h"
@@ -40,9 +40,9 @@ FIXTURE_TEARDOWN(late)
 {
 }
 
-/* For rows of many sizes. */
+/* for tables of many sizes */
 static const struct bound sweep = { 1, 1, PATIENCE };
-/* For rows in which defects were found before. */
+/* for tables that have found defects before */
 static const struct bound thorough = { 1, 2, PATIENCE };
 
 #define EXPECT_IN_TIME(kind, rows, bound) do {				\
@@ -71,7 +71,7 @@ TEST_F(late, single_records)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* Each size is combined with each; fewer on the far path, where that takes long. */
+/* Combine each size with each; fewer on the far path, which takes long. */
 TEST_F(late, two_records_in_a_row)
 {
 	static const int sizes[] = { 64, 1000, MULPDU, 3000, 1, MULPDU + 1 };
@@ -89,7 +89,7 @@ TEST_F(late, two_records_in_a_row)
 	}
 }
 
-/* Records of one size, enough for the MSS to be fitted to them. */
+/* Enough records of one size that the MSS is fitted to them. */
 TEST_F(late, equal_records_on_an_idle_connection)
 {
 	static const struct row rows[] = {
@@ -107,7 +107,7 @@ TEST_F(late, equal_records_on_an_idle_connection)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* The send buffer is empty, or nearly so. */
+/* The send buffer is empty, or almost. */
 TEST_F(late, sends_that_do_not_wait_are_accepted)
 {
 	static const struct row rows[] = {
@@ -141,7 +141,7 @@ TEST_F(late, record_in_pieces)
 	EXPECT_IN_TIME(&self->kind, rows, &sweep);
 }
 
-/* MSG_MORE announces more records, but none follows. */
+/* MSG_MORE announces records that never follow. */
 TEST_F(late, batch_left_open)
 {
 	static const struct row rows[] = {
@@ -164,7 +164,7 @@ TEST_F(late, batch_left_open)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* SIOCOUTQ passes queued octets to TCP, which does not delay them. */
+/* SIOCOUTQ passes queued octets to TCP, which sends them at once. */
 TEST_F(late, batch_left_open_and_asked_for)
 {
 	static const struct row rows[] = {
@@ -211,7 +211,7 @@ TEST_F(late, messages)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* MPA refuses the last message; with TCP the call has only the others. */
+/* MPA refuses the last message; TCP's call does not have it. */
 TEST_F(late, messages_up_to_one_that_is_refused)
 {
 	static const struct row rows[] = {
@@ -253,7 +253,7 @@ TEST_F(late, cut_calls)
 	EXPECT_IN_TIME(&self->kind, rows, &thorough);
 }
 
-/* The last record stays open: complete records before it are not delayed. */
+/* The last record stays open; it does not delay complete records before it. */
 TEST_F(late, cut_calls_left_open)
 {
 	static const struct row rows[] = {
@@ -361,7 +361,7 @@ FIXTURE_TEARDOWN(little)
 
 TEST_F(little, send_buffer)
 {
-	/* CRCs, copies and wakeups take their time in an emulated guest. */
+	/* CRCs, copies and wakeups take time in an emulated guest. */
 	static const struct bound bound = { 6, 1, 20000 };
 	static const struct row rows[] = {
 		MEGABYTE(CUT_FILL, 0), MEGABYTE(1000, 0), MEGABYTE_FILE(0),
@@ -377,8 +377,8 @@ TEST_F(little, send_buffer)
 }
 
 /*
- * Records longer than the receive buffer, read by MPA. On the far path all the
- * time is spent waiting for the window.
+ * MPA reads records longer than the receive buffer. On the far path most of the time is
+ * spent waiting for the window.
  */
 static void receive_buffer(struct __test_metadata *_metadata,
 			   struct kind *kind, int rcvbuf)
@@ -434,7 +434,7 @@ static u32 peer_window(int fd)
 	return info.tcpi_snd_wnd;
 }
 
-/* Fill the window of the peer, which does not read, but for less than a segment. */
+/* Fill the window, except for less than a segment, of a peer that does not read. */
 static bool window_filled(struct conn *c)
 {
 	u32 window = 0;
@@ -452,7 +452,7 @@ static bool window_filled(struct conn *c)
 	return window >= 400 && window < EMSS;
 }
 
-/* Milliseconds until octets of the row have arrived. */
+/* Return: milliseconds until the row's octets have arrived. */
 static double probed_after(const struct row *row, bool mpa)
 {
 	const struct kind kind = { .silent = true, .rcvbuf = 10000 };
@@ -470,7 +470,7 @@ static double probed_after(const struct row *row, bool mpa)
 		}
 		before = received(c.fd[1]);
 		begin = now_ns();
-		/* Octets that the window has no room for never arrive. */
+		/* Octets beyond the window never arrive. */
 		if (row_send(&c, row) || row->sndbuf) {
 			while (received(c.fd[1]) == before &&
 			       now_ns() - begin < PATIENCE * 1000000ull)
@@ -483,7 +483,7 @@ static double probed_after(const struct row *row, bool mpa)
 	return ms;
 }
 
-/* When its timer expires, TCP sends the octets that fit the window. */
+/* When the probe timer expires, TCP sends the octets that fit the window. */
 TEST_F(little, window_is_probed)
 {
 	static const struct row rows[] = {
@@ -541,7 +541,7 @@ FIXTURE_SETUP(shortage)
 				&large, sizeof(large)));
 	ASSERT_EQ(0, setsockopt(self->conn.fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
 				&large, sizeof(large)));
-	/* Raise TCP's coarse memory count above any limit. */
+	/* Raise TCP's memory count, which is coarse, above any limit. */
 	while (send(self->hog.fd[0], stream_row, sizeof(stream_row),
 		    MSG_DONTWAIT) > 0)
 		;
@@ -554,15 +554,15 @@ FIXTURE_TEARDOWN(shortage)
 	conn_close(&self->conn);
 }
 
-/* Segments that do not start with an FPDU, for another reason than the window. */
+/* Return: the number of misaligned segments that the window did not cause. */
 static long long misaligned(void)
 {
 	return statistic("MpaTxSegsOversized") + statistic("MpaTxSegsOther");
 }
 
 /*
- * No two records fit a segment, so each begins one. That includes a record for which
- * TCP had no memory when the previous segment had to be ended.
+ * No two records fit a segment, so each begins one, even if TCP had no memory for it
+ * when the previous segment had to end.
  */
 TEST_F(shortage, record_that_waited_for_memory_begins_a_segment)
 {

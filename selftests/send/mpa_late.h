@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The time that octets take from a system call to the other end, for MPA and for plain
- * TCP with the same calls. TCP sends as many octets as MPA sends in FPDUs.
+ * The time that octets need from a system call to the other end, with MPA, and with
+ * plain TCP and the same calls. TCP sends the number of octets that MPA sends in FPDUs.
  */
 #ifndef _MPA_LATE_H
 #define _MPA_LATE_H
@@ -18,14 +18,14 @@
 
 static bool virtual_time;
 
-/* Milliseconds that MPA may need in addition to TCP, in an emulated guest. */
+/* Milliseconds that MPA may need more than TCP, in an emulated guest. */
 static int allowance = 20;
-/* The time in which MPA promises to send the last record. */
+/* Milliseconds until MPA sends the last record of a batch without an end. */
 static int soon = 10;
 
 /*
- * In the debug kernel's virtual time a busy machine causes no delays, but timers
- * expire only once in 10 ms.
+ * The debug kernel has virtual time: a busy machine causes no delays, but timers expire
+ * only every 10 ms.
  */
 static void __attribute__((constructor(302))) allowance_set(void)
 {
@@ -48,10 +48,10 @@ static void __attribute__((constructor(302))) allowance_set(void)
 enum how {
 	NOTHING,
 	SEND,		/* send(2) */
-	MESSAGE,	/* one of a sendmmsg(2), with adjacent ones */
+	MESSAGE,	/* one message of a sendmmsg(2); adjacent ones share a call */
 	SENDFILE,
-	SPLICE,		/* from a pipe, at most 64 KiB */
-	CORK,		/* TCP_CORK to @len */
+	SPLICE,		/* from a pipe, 64 KiB or less */
+	CORK,		/* set TCP_CORK to @len */
 	ASK,		/* SIOCOUTQ */
 };
 
@@ -83,18 +83,18 @@ struct step {
 
 enum against {
 	SAME,		/* TCP with the same calls */
-	BARE,		/* TCP without MSG_MORE: sends everything at once */
-	BARE_SOON,	/* and MPA may wait for more for a moment */
+	BARE,		/* TCP without MSG_MORE, which sends at once */
+	BARE_SOON,	/* as BARE, but MPA may wait a moment for more */
 };
 
 #define STEPS		6
 
 /**
- * struct row - calls, and what they are compared with
+ * struct row - calls, and the comparison
  * @step:	the calls
- * @against:	what TCP does
- * @cut:	MPA_SEGMENT, 0: off; CUT_FILL
- * @due:	octets that have to arrive, 0: all
+ * @against:	TCP's calls to compare with
+ * @cut:	MPA_SEGMENT; 0: off; or CUT_FILL
+ * @due:	octets that have to arrive; 0: all
  * @warm:	records sent before, each on an idle connection
  * @warm_len:	octets in each of them
  * @sndbuf:	SO_SNDBUF, if not 0
@@ -111,7 +111,7 @@ struct row {
 
 #define CUT_FILL	-1
 
-/* A record longer than the maximum: MPA refuses it and all after it. */
+/* Whether MPA refuses this record, as too long, and all later ones. */
 static bool refused(const struct step *step)
 {
 	return step->how == MESSAGE && step->len > MPA_ULPDU_MAX;
@@ -140,8 +140,8 @@ static size_t row_due(const struct row *row)
 }
 
 /*
- * Octets that TCP sends for a call, so that it sends the same number as MPA in
- * FPDUs; @open: octets of the open record that have been sent already.
+ * Return: octets that TCP sends for a call, the number that MPA sends in FPDUs. @open:
+ * octets already sent of the open record.
  */
 static size_t tcp_len(const struct row *row, const struct step *step,
 		      size_t *open)
@@ -191,11 +191,11 @@ static bool send_all(int fd, size_t len, int flags)
 {
 	ssize_t n = send(fd, stream_row, len, flags | MSG_NOSIGNAL);
 
-	/* A nonblocking send of TCP may accept a part; one of MPA, all or nothing. */
+	/* A nonblocking send may accept a part with TCP, but all or nothing with MPA. */
 	return n == len;
 }
 
-/* With MSG_MORE: send the file's last octets, but request more than it has. */
+/* With MSG_MORE, send the file's last octets, but request more than it has. */
 static bool send_file(int fd, size_t len, int flags)
 {
 	size_t more = flags & MSG_MORE ? 4096 : 0;
@@ -221,7 +221,7 @@ static bool send_pipe(int fd, size_t len, int flags)
 	return good;
 }
 
-/* Send messages up to a refused one, or to the end. Return: the step after them. */
+/* Send messages up to a refused one, or to the end. Return: the next step. */
 static const struct step *send_messages(struct conn *c, const struct row *row,
 					const struct step *s)
 {
@@ -292,8 +292,8 @@ static bool row_send(struct conn *c, const struct row *row)
 }
 
 /*
- * Send records of one length, each on an idle connection; on the far path, where that
- * takes long, only two.
+ * Send records of one length, each on an idle connection. Send only two on the far
+ * path, which takes long.
  */
 static bool row_warm(struct conn *c, const struct row *row, bool far)
 {
@@ -320,7 +320,7 @@ static bool row_warm(struct conn *c, const struct row *row, bool far)
 #define NEVER		(-1)
 #define FAILED		(-2)
 
-/* Milliseconds from the first call until row_due() octets have arrived. */
+/* Return: milliseconds from the first call until row_due() octets have arrived. */
 static double measure(const struct kind *kind, const struct row *row, bool mpa,
 		      int patience_ms)
 {
@@ -419,15 +419,15 @@ static void print_row(const struct kind *kind, const struct row *row,
 	printf("# %-4s %-5s %-44s %8s %8s %s\n", kind->far ? "far" : "near",
 	       kind->nagle ? "nagle" : "", text, ms_text(tcp, t),
 	       ms_text(mpa, m), verdict);
-	/* The test ends with _exit(). */
+	/* The test calls _exit(). */
 	fflush(stdout);
 }
 
 /**
- * struct bound - the delay that MPA may have
- * @factor:	times the delay of TCP, plus the allowance
- * @rounds:	rounds in which it holds; one on the far path
- * @patience_ms: after this time, it will never arrive
+ * struct bound - the permitted delay of MPA
+ * @factor:	permitted multiple of TCP's delay, plus the allowance
+ * @rounds:	rounds that must be in time; one on the far path
+ * @patience_ms: maximum time to wait
  */
 struct bound {
 	double factor;
@@ -446,9 +446,9 @@ static bool is_late(const struct bound *bound, const struct row *row,
 }
 
 /*
- * Measure TCP and MPA in turn. As a busy machine may be late at any time, a row is good
- * if it is in time in some of seven rounds. A send that waits for a timer or an ACK is
- * late in each round.
+ * Measure TCP and MPA in turn. A busy machine may be late at any time, so a row is good
+ * if some of seven rounds are in time. A send that waits for a timer or an ACK is late
+ * in each round.
  */
 static bool row_good(const struct kind *base, const struct row *row,
 		     const struct bound *bound)
@@ -471,7 +471,7 @@ static bool row_good(const struct kind *base, const struct row *row,
 		}
 		if (tcp[n] < least)
 			least = tcp[n];
-		/* If TCP takes long, compare with its shortest time. */
+		/* If TCP is slow, compare with its shortest time. */
 		good += !is_late(bound, row, bound->factor > 1 ? least : tcp[n],
 				 mpa[n]);
 	}
@@ -480,7 +480,7 @@ static bool row_good(const struct kind *base, const struct row *row,
 	return good == rounds;
 }
 
-/* The number of late rows in a table. */
+/* Return: the number of late rows. */
 static int rows_late(const struct kind *kind, const struct row *rows, int n,
 		     const struct bound *bound)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Limits of sending: records of any number of pieces, closed connections, and calls
- * that began before MPA started.
+ * Limits of sending: many pieces, closed connections, and calls that begin before MPA
+ * starts.
  */
 
 #include <linux/userfaultfd.h>
@@ -14,7 +14,7 @@
 #include "mpa_harness.h"
 #include "mpa_pair.h"
 
-/* This option number used to allow taking the pages of a file. */
+/* This option number once allowed sendfile without copies. */
 #define OPTION_RESERVED		10
 
 static int option_put(int fd, int level, int name, int value)
@@ -33,7 +33,7 @@ static int option_get(int fd, int level, int name)
 
 /* ---- many pieces ---- */
 
-/* The task also sends on another connection: both use its page fragment. */
+/* The task also sends on this connection: both use its page fragment. */
 struct other {
 	int fd[2];
 	u32 octets;
@@ -62,7 +62,7 @@ static void other_close(struct other *other)
 	hang_up(other->fd[1]);
 }
 
-/* Whether a record of @len octets, sent in pieces of @piece octets, arrives as one record. */
+/* Whether @len octets, sent in pieces of @piece octets, arrive as one record. */
 static bool pieces_go(struct _test_data_pair *self, struct other *other,
 		      size_t piece, size_t len)
 {
@@ -105,7 +105,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 		for (i = 0; i < ARRAY_SIZE(pieces); i++) {
 			size_t piece = pieces[i];
 
-			/* With the shortest pieces this many would take long. */
+			/* With the shortest pieces a longer record would take long. */
 			EXPECT_TRUE(pieces_go(self, &other, piece,
 					      4000 * piece < MPA_ULPDU_MAX ?
 					      4000 * piece : MPA_ULPDU_MAX));
@@ -114,7 +114,7 @@ TEST_F_TIMEOUT(pair, record_of_any_number_of_pieces, 300)
 	}
 }
 
-/* Each short record is built at the current position of the task's page fragment. */
+/* Each short record is built at the present position of the task's page fragment. */
 TEST_F(pair, batch_of_any_number_of_records)
 {
 	struct other other;
@@ -135,7 +135,7 @@ TEST_F(pair, batch_of_any_number_of_records)
 	other_close(&other);
 }
 
-/* fd[1] receives, in records, what was sent to fd[0]. */
+/* Whether octets sent to fd[0] arrive at fd[1] as records. */
 static bool stream_arrives(int fd, const u8 *octets, size_t len)
 {
 	static u8 seen[MPA_ULPDU_MAX + 1];
@@ -162,7 +162,7 @@ TEST_F(pair, record_of_spliced_pieces)
 	ASSERT_EQ(0, negotiate(self));
 	setsockopt(self->fd[0], SOL_MPA, OPTION_RESERVED, &on, sizeof(on));
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_MPA, MPA_SEGMENT, len));
-	/* Each piece has a page of the pipe to itself. */
+	/* Each piece has its own page of the pipe. */
 	ASSERT_EQ(0, pipe2(pipes, O_DIRECT));
 	ASSERT_LE(len, fcntl(pipes[1], F_SETPIPE_SZ, 1 << 20));
 	for (i = 0; i < 200; i++)
@@ -237,7 +237,7 @@ static void *sender_run(void *arg)
 	return NULL;
 }
 
-/* The send's octets would be mixed with FPDUs, so MPA must not start. */
+/* MPA must not start: the send's octets would be mixed with FPDUs. */
 TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
@@ -245,7 +245,7 @@ TEST_F(pair, start_while_a_send_waits_since_before_attaching)
 	u8 *seen = malloc(1 << 17);
 
 	ASSERT_EQ(0, fresh(self, false, true));
-	/* A small buffer, so that the send waits. */
+	/* Use a small buffer, so that the send waits. */
 	ASSERT_EQ(0, option_put(self->fd[0], SOL_SOCKET, SO_SNDBUF, 4096));
 	ASSERT_EQ(0, option_put(self->fd[1], SOL_SOCKET, SO_RCVBUF, 4096));
 	s.fd = self->fd[0];
@@ -286,7 +286,7 @@ TEST_F(pair, sendfile_begun_during_startup_has_markers)
 	pthread_create(&s.thread, NULL, sender_run, &s);
 	ASSERT_TRUE(asleep(&s.tid));
 
-	/* M and C. */
+	/* flags M and C */
 	frame_put(frame, true, 0xc0, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, sizeof(frame)));
 	pthread_join(s.thread, NULL);
@@ -334,7 +334,7 @@ TEST_F(pair, rejected_connects_anew)
 	u8 frame[FRAME_LEN];
 
 	ASSERT_EQ(FRAME_LEN, ask(self));
-	/* Rejected, C. */
+	/* flags C and R */
 	frame_put(frame, true, 0x60, 1, 0);
 	ASSERT_EQ(ECONNREFUSED, answer(self, frame, sizeof(frame)));
 	ASSERT_EQ(0, connect_anew(self));
@@ -345,8 +345,8 @@ TEST_F(pair, rejected_connects_anew)
 }
 
 /*
- * shutdown(2) has ended startup, and MPA with it: the socket cannot be used for another
- * connection, or sending works on that connection.
+ * shutdown(2) has ended startup, and so MPA. The socket may not be usable for another
+ * connection; if it is, sending works.
  */
 TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 {
@@ -371,7 +371,7 @@ TEST_F(pair, shutdown_in_startup_ends_nothing_later)
 /* ---- each error once ---- */
 
 /*
- * A batch is queued, and the peer resets the connection; then a call or the work item
+ * While a batch is queued, the peer resets the connection. Then a call or the work item
  * passes the batch to TCP.
  */
 enum hand_over { NOTHING, SIOCOUTQ_ASKED, OPTION_SET, SHUT_DOWN, WORK_ITEM };
@@ -395,11 +395,11 @@ static int reset_with_a_batch(struct _test_data_pair *self, enum hand_over how)
 	case OPTION_SET:
 		return option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 1);
 	case SHUT_DOWN:
-		/* ENOTCONN, as the connection is gone. */
+		/* The result is ENOTCONN: the connection is gone. */
 		shutdown(self->fd[0], SHUT_WR);
 		return 0;
 	case WORK_ITEM:
-		/* The work item passes it to TCP after 5 ms. */
+		/* The work item passes the batch to TCP after 5 ms. */
 		poll(NULL, 0, 50);
 		return 0;
 	}
@@ -452,7 +452,7 @@ TEST_F(pair, reset_is_seen_by_recv)
 	}
 }
 
-/* No FIN was received: recv() fails, even after SO_ERROR has been read. */
+/* No FIN was received: recv() fails, even after SO_ERROR was read. */
 TEST_F(pair, reset_is_no_end_of_stream)
 {
 	char octet;
@@ -466,8 +466,8 @@ TEST_F(pair, reset_is_no_end_of_stream)
 }
 
 /*
- * The peer sends a FIN, and later a RST, as it closes with unread octets. @said: set to
- * the results of recv() and SO_ERROR.
+ * The peer sends a FIN, and later a RST, because it closes with unread octets. @said:
+ * set to the results of recv() and SO_ERROR.
  */
 static int end_then_reset(const int *fd, int said[4])
 {
@@ -509,8 +509,8 @@ TEST_F(pair, reset_after_the_end_of_the_stream_is_reported_as_tcp_does)
 /* ---- the result of startup is one error, a reset after it another ---- */
 
 /*
- * While a thread waits in MPA_START, the reply ends startup with an error, and
- * the peer resets the connection before the thread runs again.
+ * While a thread waits in MPA_START, the reply ends startup with an error. The peer
+ * resets the connection before the thread runs again.
  */
 static int reset_after_a_reply(struct _test_data_pair *self, const u8 *reply,
 			       size_t len, struct sender *s)
@@ -536,7 +536,7 @@ static int reset_after_a_reply(struct _test_data_pair *self, const u8 *reply,
 	return poll_for(self->fd[0], 0, 20000) & POLLHUP ? 0 : -1;
 }
 
-/* Return: the error of a reset, from the call that reports it first. */
+/* Return: the errno of this call, which is the first to report the reset. */
 static int told_by(int fd, int call)
 {
 	char octet;
@@ -564,7 +564,7 @@ TEST_F(pair, reset_after_a_reply_that_fails_startup_is_reported_once)
 	self->start[0].ird = 8;
 	self->start[0].ord = 4;
 	for (rejected = 0; rejected < 2; rejected++) {
-		/* The reply's ORD is too large, or R is set. */
+		/* The reply's ORD is too large, or it is a rejection (R). */
 		len = enhanced_frame(reply, true, rejected ? 0x60 : 0x40, 0, 4,
 				     rejected ? 4 : 9);
 		for (call = 0; call < 3; call++) {
@@ -581,7 +581,7 @@ TEST_F(pair, reset_after_a_reply_that_fails_startup_is_reported_once)
 	}
 }
 
-/* Each call that waited for startup returns its result. */
+/* Each call that waits for startup returns. */
 TEST_F(pair, all_waiters_are_woken_by_a_shutdown_in_startup)
 {
 	struct sender s[4] = {};
@@ -612,7 +612,7 @@ TEST_F(pair, all_waiters_are_woken_by_a_shutdown_in_startup)
 
 /* ---- options whose values are not available ---- */
 
-#define CALLS		256	/* one too many for a count of one octet */
+#define CALLS		256	/* more than an 8-bit count can hold */
 
 struct corker {
 	pthread_t thread;
@@ -630,10 +630,7 @@ static void *corker_run(void *arg)
 	return NULL;
 }
 
-/*
- * A page that is not available before page_serve(). Return: a userfaultfd, or
- * -1
- */
+/* Map a page that is not available before page_serve(). Return: a userfaultfd, or -1. */
 static int page_late(const int **page)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -655,7 +652,7 @@ static int page_late(const int **page)
 	return faults;
 }
 
-/* Whether @tasks tasks wait for the page. */
+/* Wait until @tasks tasks wait for the page. */
 static bool page_awaited(int faults, unsigned int tasks)
 {
 	struct uffd_msg msg;
@@ -684,8 +681,8 @@ static int page_serve(int faults, const int *page, int value)
 }
 
 /*
- * MPA does not change options of TCP while a program sets them, so it does not remove
- * the TCP_CORK that it has set to keep within the peer's window.
+ * MPA does not change TCP options while a program sets them. So it keeps the TCP_CORK
+ * that it has set to stay within the peer's window.
  */
 TEST_F(pair, cork_is_kept_that_many_set_at_once)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The send buffer is full, the peer slow, the program interrupted, and several tasks
- * send at once: only accepted octets arrive, in whole records.
+ * Full send buffers, slow peers, interrupted programs, and several senders: only
+ * accepted octets arrive, in whole records.
  */
 
 #include <signal.h>
@@ -22,7 +22,7 @@ static int fresh(struct _test_data_send *self,
 	return reconnect(self, variant->family, variant->marked, &how);
 }
 
-/* Receive what is there: octets, or -1. */
+/* Receive the available octets. Return: their number, or -1. */
 static ssize_t take_some(struct _test_data_send *self, size_t most)
 {
 	u64 was = self->seen;
@@ -35,7 +35,7 @@ static ssize_t take_some(struct _test_data_send *self, size_t most)
 	return self->seen - was;
 }
 
-/* After EAGAIN: read until poll allows a send, within the time. */
+/* After EAGAIN, read until poll allows a send. Return: whether it does in time. */
 static bool make_room(struct _test_data_send *self)
 {
 	long end = now_ms() + 20000;
@@ -73,7 +73,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 			}
 			ASSERT_LT(0, done);
 			partly += done < len;
-			/* The octets after the last record are not in a record yet. */
+			/* Octets after the last record are in no record yet. */
 			if (n && done < len)
 				ASSERT_EQ(0, done % n);
 		}
@@ -85,7 +85,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_takes_whole_records, 120)
 	EXPECT_LT(0, partly);
 }
 
-/* A record may begin below the mark and end above it; one more packet is allowed. */
+/* A record may begin below the limit and end above it; one more packet is allowed. */
 TEST_F(send, notsent_lowat_bounds_what_waits)
 {
 	static const u32 sizes[] = { 100, 1000, 3000, 20000 };
@@ -139,7 +139,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_is_all_or_nothing, 120)
 	EXPECT_LT(0, full);
 }
 
-/* MSG_MORE with MPA_SEGMENT: an incomplete ULPDU stays open. */
+/* With MSG_MORE and MPA_SEGMENT an incomplete ULPDU stays open. */
 TEST_F_TIMEOUT(send, nonblocking_send_carries_on_an_open_record, 120)
 {
 	int k, full = 0;
@@ -162,7 +162,7 @@ TEST_F_TIMEOUT(send, nonblocking_send_carries_on_an_open_record, 120)
 	EXPECT_NO_MORE();
 }
 
-/* EPOLLOUT is reported if, and only if, a record is accepted. */
+/* EPOLLOUT is reported if and only if a record would be accepted. */
 TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 {
 	static const struct {
@@ -184,15 +184,12 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 				       &event));
 		EXPECT_EQ(1, epoll_wait(epfd, &event, 1, 0));
 		for (k = 0; k < 30; k++) {
-			/* Level-triggered: whenever it is set a record is accepted. */
+			/* Level-triggered: while it is set, a record is accepted. */
 			while (poll_for(self->fd[0], POLLOUT, 0)) {
 				ASSERT_LT(0, put(self, kinds[i].len,
 						 MSG_DONTWAIT));
 			}
-			/*
-			 * Edge-triggered: after EAGAIN there is one event when
-			 * there is space.
-			 */
+			/* Edge-triggered: after EAGAIN one event reports the space. */
 			while (put(self, kinds[i].len, MSG_DONTWAIT) > 0)
 				;
 			EXPECT_EQ(EAGAIN, errno);
@@ -208,14 +205,14 @@ TEST_F_TIMEOUT(send, epollout_means_that_a_record_goes, 120)
 	}
 }
 
-/* Records of different lengths, for which the MSS would change. */
+/* Records have different lengths, for which the MSS would change. */
 TEST_F_TIMEOUT(send, epollout_waits_with_the_send, 120)
 {
 	static const int sizes[] = { 1000, 0, 600, 64 };
 	int k, waits = 0;
 
 	for (k = 0; k < 400; k++) {
-		/* The peer may have ended its own half. */
+		/* The peer may end its own half. */
 		if (k == 200)
 			ASSERT_EQ(0, shutdown(self->fd[1], SHUT_WR));
 		ASSERT_EQ(0, segment(self, sizes[k % ARRAY_SIZE(sizes)]));
@@ -305,7 +302,7 @@ static void signals(bool on)
 	setitimer(ITIMER_REAL, &often, NULL);
 }
 
-/* Read in another process, as the signals are for the sender. */
+/* Read in another process, so that only the sender gets signals. */
 static pid_t reader_fork(struct _test_data_send *self, u64 *octets)
 {
 	struct reader reader = { .fd = self->fd[1] };
@@ -384,7 +381,7 @@ TEST_F_TIMEOUT(send, signals_leave_whole_records, 120)
 
 /* ---- several at once ---- */
 
-/* A record that names its sender and its number in each word. */
+/* Each word of a record has its sender and its number. */
 struct stamp {
 	u16 who;
 	u16 which;
@@ -394,7 +391,7 @@ struct writer {
 	pthread_t thread;
 	int fd;
 	u16 who;
-	u32 len;		/* of a record, a multiple of 4 */
+	u32 len;		/* octets in a record, a multiple of 4 */
 	u32 a_send;		/* records in a send, cut by MPA_SEGMENT */
 	u32 records;
 	u32 sent;		/* octets */
@@ -424,7 +421,7 @@ static void *writer_run(void *arg)
 	return NULL;
 }
 
-/* Each sender's records are in order, and whole. */
+/* Check that each sender's records are whole, and in order. */
 static bool writers_read(int fd, struct writer *w, int n)
 {
 	static struct stamp stamps[MPA_ULPDU_MAX / sizeof(struct stamp)];
@@ -463,12 +460,12 @@ static const struct writers {
 	int segment;
 	struct writer each[4];
 } writers[] = {
-	/* Each record is a send */
+	/* Each send is a record. */
 	{ MPA_SEGMENT_OFF, { { .len = 9000, .a_send = 1, .records = 60 },
 			     { .len = 4, .a_send = 1, .records = 200 },
 			     { .len = 512, .a_send = 1, .records = 200 },
 			     { .len = 60000, .a_send = 1, .records = 20 } } },
-	/* MPA_SEGMENT: a long send waits for room between its records. */
+	/* With MPA_SEGMENT a long send waits for space between its records. */
 	{ 1000, { { .len = 1000, .a_send = 100, .records = 600 },
 		  { .len = 1000, .a_send = 1, .records = 200 },
 		  { .len = 1000, .a_send = 7, .records = 700 },
@@ -549,7 +546,7 @@ static void *blocked_run(void *arg)
 	return NULL;
 }
 
-/* Start a thread that sleeps in a send, as the buffers are full. */
+/* Start a thread that sleeps in a send once the buffers are full. */
 static int blocked_start(struct blocked *b, int fd)
 {
 	int octets = 0, same = 0, last = -1;
@@ -558,7 +555,7 @@ static int blocked_start(struct blocked *b, int fd)
 	b->fd = fd;
 	if (pthread_create(&b->thread, NULL, blocked_run, b))
 		return -1;
-	/* Wait until the buffers are full: nothing was accepted for a while. */
+	/* The buffers are full when nothing was accepted for a while. */
 	while (!octets || same < 20) {
 		poll(NULL, 0, 2);
 		if (ioctl(fd, SIOCOUTQ, &octets))
@@ -569,7 +566,7 @@ static int blocked_start(struct blocked *b, int fd)
 	return 0;
 }
 
-/* The send holds the file: the connection lives until it returns. */
+/* The sleeping send holds the file: the connection lives until the send returns. */
 TEST_F_TIMEOUT(send, close_by_another_thread_cuts_no_record, 60)
 {
 	static const int sizes[] = { 0, 1000, 60000 };
@@ -631,7 +628,7 @@ TEST_F_TIMEOUT(send, reset_wakes_the_sender, 60)
 		EXPECT_GT(STREAM_PERIOD, blocked.sent);
 		if (blocked.sent < 0)
 			EXPECT_EQ(ECONNRESET, blocked.error);
-		/* The error is returned once, by the next send at the latest. */
+		/* The next send returns the error at the latest, and it is returned once. */
 		if (blocked.sent > 0) {
 			EXPECT_EQ(-1, put(self, 10, 0));
 			EXPECT_EQ(ECONNRESET, errno);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which ULPDUs and segments a send becomes, and when they are sent. */
+/* Sends: the resulting ULPDUs and segments, and when TCP sends them. */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
@@ -87,12 +87,12 @@ TEST_F(send, segment_cuts_a_send)
 	u64 ulpdus = 0;
 	int i;
 
-	/* With the last sizes FPDUs are about as long as a segment. */
+	/* With the last sizes an FPDU is about as long as a segment. */
 	for (i = 0; i < ARRAY_SIZE(sizes) + 5; i++) {
 		const u32 n = i < ARRAY_SIZE(sizes) ? sizes[i] :
 			      self->emss - 6 - 4 * (i - ARRAY_SIZE(sizes));
 		ASSERT_EQ(0, segment(self, n));
-		/* A full ULPDU, a short one, several, and several with a rest. */
+		/* Send a full ULPDU, a short one, several, and several with a remainder. */
 		ASSERT_EQ(n, put(self, n, 0));
 		ASSERT_TRUE(taken_cut(self, n, n));
 		ASSERT_EQ(9 * n, put(self, 9 * n, 0));
@@ -115,7 +115,7 @@ TEST_F(send, segment_cuts_a_send)
 	EXPECT_RECORDS(5000);
 }
 
-/* CRCs are computed three at a time; the records before the fault are sent. */
+/* CRCs are computed three at a time; records before the fault are sent. */
 TEST_F(send, segment_cuts_up_to_a_fault)
 {
 	const u32 len = 300;
@@ -192,7 +192,7 @@ TEST_F(send, segment_0_fills_segments)
 	}
 }
 
-/* MPA_SEGMENT is changed and changed back, with and without data in flight. */
+/* MPA_SEGMENT changes forth and back, with and without data in flight. */
 TEST_F(send, segment_can_change_at_any_time)
 {
 	static const int sizes[] = {
@@ -213,14 +213,14 @@ TEST_F(send, segment_can_change_at_any_time)
 			ASSERT_TRUE(taken_cut(self, 2999, sizes[i] < 0 ?
 					      2999 : sizes[i]));
 		}
-		/* The MSS may still be adjusted to the records in flight. */
+		/* The MSS may still be fitted to records in flight. */
 		while (self->seen < end)
 			ASSERT_LT(0, take(self, 0));
 		ASSERT_EQ(end, self->seen);
 	}
 	EXPECT_NO_MORE();
 
-	/* Without data in flight, earlier records have no effect. */
+	/* Without data in flight earlier records have no effect. */
 	ASSERT_TRUE(acked(self->fd[0]));
 	ASSERT_EQ(0, segment(self, 0));
 	ASSERT_EQ(20000, put(self, 20000, 0));
@@ -289,7 +289,7 @@ TEST_F(send, wrong_control_messages_send_nothing)
 		}
 		EXPECT_EQ(EINVAL, errno);
 	}
-	/* The other options cannot be set for a single send. */
+	/* The other options do not apply to a single send. */
 	for (i = 0; i < 12; i++) {
 		if (i == MPA_SEGMENT)
 			continue;
@@ -317,7 +317,7 @@ TEST_F(send, msg_eor_ends_the_record)
 	ASSERT_EQ(10, put(self, 10, MSG_EOR));
 	EXPECT_RECORDS(150, 70, 30);
 
-	/* A call without octets ends the record. */
+	/* A call without octets ends a record. */
 	ASSERT_EQ(100, put(self, 100, MSG_MORE));
 	ASSERT_EQ(0, put(self, 0, MSG_MORE | MSG_EOR));
 	ASSERT_EQ(33, put(self, 33, 0));
@@ -328,7 +328,11 @@ TEST_F(send, msg_eor_ends_the_record)
 	EXPECT_EQ(6, mpa_info(self->fd[0]).tx_ulpdus);
 }
 
-/* "More records come soon": if none comes, the last one is sent nevertheless. */
+/*
+ * MSG_MORE
+ *
+ * MSG_EOR announces more records. If none comes, the last one is sent nevertheless.
+ */
 TEST_F(send, msg_more_and_eor_is_a_record_that_goes)
 {
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
@@ -353,7 +357,7 @@ TEST_F(send, msg_more_fills_up_the_remainder)
 	ASSERT_EQ(90, put(self, 90, 0));
 	EXPECT_RECORDS(100, 100, 100, 70);
 
-	/* The octets are a multiple of the ULPDU length, so no record is open. */
+	/* 250 is a multiple of the ULPDU length, so no record is open. */
 	ASSERT_EQ(250, put(self, 250, MSG_MORE));
 	ASSERT_EQ(50, put(self, 50, MSG_MORE));
 	EXPECT_EQ(-1, put(self, 0, 0));
@@ -361,7 +365,7 @@ TEST_F(send, msg_more_fills_up_the_remainder)
 	ASSERT_EQ(10, put(self, 10, 0));
 	EXPECT_RECORDS(100, 100, 100, 10);
 
-	/* A record ended by MSG_EOR, by a call without octets, or by a single octet. */
+	/* MSG_EOR, a call without octets, or a single octet ends a record. */
 	ASSERT_EQ(250, put(self, 250, MSG_MORE | MSG_EOR));
 	ASSERT_EQ(120, put(self, 120, MSG_MORE));
 	ASSERT_EQ(0, put(self, 0, 0));
@@ -395,7 +399,7 @@ TEST_F(send, remainder_is_dropped_at_the_end)
 	EXPECT_EQ(0, take(self, 0));
 }
 
-/* MPA_SEGMENT changes while a ULPDU is open: all octets arrive in order. */
+/* If MPA_SEGMENT changes while a ULPDU is open, all octets arrive in order. */
 TEST_F(send, open_record_outlives_a_change_of_segment)
 {
 	static const int sizes[] = { 100, 40, 0, MPA_SEGMENT_OFF, 1000, 10, 0 };
@@ -411,7 +415,7 @@ TEST_F(send, open_record_outlives_a_change_of_segment)
 	EXPECT_NO_MORE();
 }
 
-/* A call that fails does not end the open record, whatever MPA_SEGMENT is now. */
+/* A failing call does not end the open record, whatever MPA_SEGMENT is. */
 TEST_F(send, failing_call_leaves_the_open_record)
 {
 	static const int sizes[] = { 100, 600, MPA_SEGMENT_FILL };
@@ -450,8 +454,8 @@ static bool batch_accepted(void)
 }
 
 /*
- * As in TCP, a batch larger than SO_SNDBUF may fill the packet that it has begun.
- * After 10 ms the rest of a batch is no longer waited for, so one try may be too slow.
+ * As in TCP, a batch larger than SO_SNDBUF may fill the packet that it has begun. There
+ * are several tries: MPA sends a batch that is incomplete after 10 ms.
  */
 TEST_F(send, batch_fills_a_packet_beyond_the_send_buffer)
 {
@@ -467,7 +471,7 @@ TEST_F(send, batch_fills_a_packet_beyond_the_send_buffer)
 /* ---- segments: which records share one ---- */
 
 #define SMALL	64
-#define MANY	64	/* records of 64 octets fit 4 segments of 1440 */
+#define MANY	64	/* 64 records of 64 octets fit 4 segments of 1440 */
 
 static void put_single(struct _test_data_send *self)
 {
@@ -475,10 +479,10 @@ static void put_single(struct _test_data_send *self)
 
 	for (i = 0; i < MANY; i++) {
 		put(self, SMALL, 0);
-		/* Wait, as the next record would be packed with unsent ones. */
+		/* Otherwise the next record would be packed with unsent ones. */
 		while (unsent(self->fd[0]) > 0)
 			poll(NULL, 0, 1);
-		/* The first congestion window has room for this number. */
+		/* The initial congestion window has room for 8. */
 		if (i % 8 == 7)
 			acked(self->fd[0]);
 	}
@@ -546,7 +550,7 @@ static void put_corked(struct _test_data_send *self)
 static const struct {
 	const char *name;
 	void (*put)(struct _test_data_send *self);
-	bool waits;	/* so that other records can be packed with it */
+	bool waits;	/* other records can be packed with it */
 } ways[] = {
 	{ "single sends", put_single, false },
 	{ "MSG_MORE | MSG_EOR", put_with_more, true },
@@ -562,7 +566,10 @@ TEST_F(send, small_records_share_segments)
 	int i, try;
 
 	for (i = 0; i < ARRAY_SIZE(ways); i++) {
-		/* TCP waits for 0.2 s; this process may not have run in time. */
+		/*
+		 * TCP holds it for 0.2 s, in which this process may not run: try
+		 * several times.
+		 */
 		for (try = 0; try < tries; try++) {
 			u32 again = retransmissions(self->fd[0]);
 			u64 before = segments(self), after;
@@ -609,7 +616,7 @@ TEST_F(send, without_packing_none_shares_a_segment)
 	EXPECT_TRUE(all_aligned(self));
 }
 
-/* No two FPDUs of 1300 octets fit a segment: none is split. */
+/* Two FPDUs of 1300 octets do not fit a segment: none is split. */
 TEST_F(send, no_fpdu_is_split_to_fill_a_segment)
 {
 	struct mmsghdr msgs[2] = {};
@@ -631,7 +638,7 @@ TEST_F(send, no_fpdu_is_split_to_fill_a_segment)
 	EXPECT_LE(40, segments(self));
 }
 
-/* Bulk data: every segment begins with an FPDU; an skb has many segments. */
+/* Send bulk data: every segment begins with an FPDU, and an skb has many segments. */
 TEST_F(send, bulk_is_aligned)
 {
 	static const int sizes[] = { 0, 1000, 1024, 64, 1400 };
@@ -651,8 +658,8 @@ TEST_F(send, bulk_is_aligned)
 		EXPECT_READER_HAS(&reader, 8 * 65536);
 		info = mpa_info(self->fd[0]);
 		/*
-		 * On a busy machine a loss probe may cut at the window's edge,
-		 * and a reader be late until TCP probes the window.
+		 * On a busy machine TCP may cut a tail loss probe at the window's edge;
+		 * and a late reader causes window probes.
 		 */
 		EXPECT_EQ(0, statistic("MpaTxSegsOversized"));
 		EXPECT_EQ(0, statistic("MpaTxSegsOther"))
@@ -679,7 +686,7 @@ TEST_F(send, oversized_records_are_counted)
 	EXPECT_EQ(mpa_info(self->fd[0]).tx_segs_unaligned,
 		  statistic("MpaTxSegsOversized"));
 
-	/* The next FPDU gets a segment of its own again. */
+	/* The next FPDU has a segment of its own again. */
 	before = mpa_info(self->fd[0]).tx_segs_aligned;
 	ASSERT_EQ(1000, put(self, 1000, 0));
 	EXPECT_RECORDS(1000);
@@ -711,7 +718,7 @@ TEST_F(send, statistics_are_the_sum_of_the_sockets)
 	EXPECT_LT(0, a.tx_packets);
 	EXPECT_LT(0, b.tx_segs_unaligned);
 
-	/* The counters outlive the sockets, and are not visible in other namespaces. */
+	/* The counters outlive the sockets, and are per network namespace. */
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
 	EXPECT_EQ(a.tx_segs_aligned + b.tx_segs_aligned,
@@ -727,7 +734,7 @@ static int mulpdu(struct _test_data_send *self)
 	return option_get(self->fd[0], SOL_MPA, MPA_MULPDU);
 }
 
-/* RFC 5044 section 4.5 */
+/* Return: MULPDU as in RFC 5044 section 4.5 */
 static int mulpdu_of(u32 emss, bool marked)
 {
 	return emss - (6 + (marked ? 4 * ((emss + 511) / 512) : 0) + emss % 4);
@@ -751,7 +758,7 @@ TEST_F(send, mulpdu_follows_the_path_at_once)
 			TH_LOG("MTU %d", mtus[i]);
 		}
 		EXPECT_EQ(emss, mpa_info(self->fd[0]).emss);
-		/* The ULPDUs do so as well. */
+		/* The ULPDUs have these lengths, too. */
 		self->emss = emss;
 		ASSERT_EQ(0, segment(self, MPA_SEGMENT_FILL));
 		ASSERT_EQ(20000, put(self, 20000, 0));
@@ -777,7 +784,7 @@ TEST_F(send, oversize_0_refuses_what_no_segment_holds)
 	EXPECT_EQ(-1, put(self, MPA_ULPDU_MAX, 0));
 	EXPECT_EQ(EMSGSIZE, errno);
 
-	/* The limit of an open ULPDU does not change. */
+	/* The limit is also valid for an open ULPDU. */
 	ASSERT_EQ(most, put(self, most, MSG_MORE));
 	EXPECT_EQ(-1, put(self, 1, MSG_MORE));
 	EXPECT_EQ(EMSGSIZE, errno);
@@ -823,7 +830,7 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	EXPECT_EQ(most, put(self, most, 0));
 	EXPECT_RECORDS(most);
 
-	/* A ULPDU that was begun may be finished. */
+	/* A ULPDU that has begun may be finished. */
 	EXPECT_EQ(most, put(self, most, MSG_MORE));
 	ASSERT_EQ(0, lo_mtu(1300));
 	EXPECT_EQ(0, put(self, 0, 0));
@@ -839,7 +846,7 @@ TEST_F(send, oversize_0_goes_by_the_path_of_the_moment)
 	EXPECT_EQ(cork, option_get(self->fd[0], SOL_TCP, TCP_CORK));	\
 } while (0)
 
-/* Fill the send buffer; the peer does not read. */
+/* Fill the send buffer, while the peer does not read. */
 static void put_all(struct _test_data_send *self, size_t len)
 {
 	while (put(self, len, MSG_DONTWAIT) > 0)
@@ -860,7 +867,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				       &how));
 		ASSERT_EQ(0, segment(self, sizes[i / 2]));
 		EXPECT_KNOBS(1, 0);
-		/* Send more than the window; then it opens in small steps. */
+		/* Send more than the window, which then opens in small steps. */
 		put_all(self, 3001);
 		EXPECT_KNOBS(1, 0);
 		for (nodelay = 0; nodelay < 2; nodelay++) {
@@ -877,7 +884,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 				EXPECT_KNOBS(nodelay, cork);
 			}
 		}
-		/* Read to the end: short segments are sent once the cork is removed. */
+		/* Read all: short segments are sent once the cork is removed. */
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		while (self->seen < self->sent)
 			ASSERT_LT(0, take(self, 0));
@@ -886,7 +893,7 @@ TEST_F_TIMEOUT(send, nodelay_and_cork_are_the_users, 120)
 	}
 }
 
-/* Octets held back before the cork is set are sent when it is removed. */
+/* Octets that are held before the cork is set are sent when it is removed. */
 TEST_F(send, cork_holds_and_lets_go)
 {
 	bool held = false;
@@ -897,7 +904,7 @@ TEST_F(send, cork_holds_and_lets_go)
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 1);
 		ASSERT_EQ(100, put(self, 100, 0));
 		ASSERT_EQ(50, put(self, 50, 0));
-		/* TCP waits for 0.2 s; this process may not have run in time. */
+		/* TCP holds them for 0.2 s, in which this process may not run. */
 		held |= unsent(self->fd[0]) >= 150;
 		option_put(self->fd[0], SOL_TCP, TCP_CORK, 0);
 		EXPECT_EQ(0, unsent(self->fd[0]));
@@ -906,7 +913,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_TRUE(held);
 	EXPECT_KNOBS(1, 0);
 
-	/* MSG_MORE does the same, until a send without it. */
+	/* MSG_MORE holds octets, too, until a send without it. */
 	held = false;
 	for (i = 0; i < 20; i++) {
 		ASSERT_TRUE(acked(self->fd[0]));
@@ -919,7 +926,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_TRUE(held);
 	EXPECT_KNOBS(1, 0);
 
-	/* TCP_NODELAY sends queued octets, as with TCP. */
+	/* TCP_NODELAY sends held octets, as with TCP. */
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 0);
 	ASSERT_EQ(100, put(self, 100, MSG_MORE | MSG_EOR));
 	option_put(self->fd[0], SOL_TCP, TCP_NODELAY, 1);
@@ -927,7 +934,7 @@ TEST_F(send, cork_holds_and_lets_go)
 	EXPECT_RECORDS(100);
 }
 
-/* Nagle's algorithm: records after an unacknowledged one are delayed and packed. */
+/* Nagle's algorithm delays records after an unacknowledged one, and MPA packs them. */
 TEST_F(send, nagle_packs_whole_records)
 {
 	int i;

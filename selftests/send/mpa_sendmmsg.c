@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Batches of records: how they are collected, and when and how they are sent. */
+/* Batches of records: how MPA collects them, and when and how TCP sends them. */
 
 #include <linux/net_tstamp.h>
 
@@ -31,7 +31,7 @@ static int put_batch(struct _test_data_send *self, const size_t *len, int n,
 	return done;
 }
 
-/* Segments sent so far. */
+/* Return: segments sent so far. */
 static u64 left(struct _test_data_send *self)
 {
 	const struct mpa_info info = mpa_info(self->fd[0]);
@@ -45,7 +45,10 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 	bool waited = false;
 	int i, k;
 
-	/* After the MSS was adjusted to the records; with markers their FPDUs differ in length. */
+	/*
+	 * By now the MSS is fitted to the records. With markers their FPDUs differ in
+	 * length.
+	 */
 	for (i = 0; i < 40; i++) {
 		u64 before;
 
@@ -53,7 +56,10 @@ TEST_F(send, segments_wait_for_the_end_of_a_batch)
 		before = left(self);
 		for (k = 0; k < 4; k++)
 			ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
-		/* They are sent after a while even so; this process may not have run in time. */
+		/*
+		 * TCP sends them after a while in any case; this process may not run in
+		 * time.
+		 */
 		waited |= left(self) == before;
 		ASSERT_EQ(1300, put(self, 1300, 0));
 		EXPECT_RECORDS(1300, 1300, 1300, 1300, 1300);
@@ -69,7 +75,7 @@ TEST_F(send, batch_that_does_not_end_goes_all_the_same)
 	int i;
 
 	for (i = 0; i < 5; i++) {
-		/* The kernel does not call MPA for the third one. */
+		/* The kernel does not call MPA for the third message. */
 		ASSERT_EQ(2, put_batch(self, len, 3, 0));
 		EXPECT_RECORDS(500, 500);
 		ASSERT_EQ(1300, put(self, 1300, MSG_MORE | MSG_EOR));
@@ -86,7 +92,7 @@ TEST_F(send, batch_with_an_error_is_sent_up_to_it)
 
 	for (i = 0; i < 20; i++) {
 		ASSERT_EQ(2, put_batch(self, too_long, 4, 0));
-		/* They are sent at once, as if the second one were the last. */
+		/* The records are sent at once, as if the second message were the last. */
 		EXPECT_EQ(0, unsent(self->fd[0]));
 		EXPECT_RECORDS(500, 400);
 		ASSERT_EQ(1, put_batch(self, too_long, 1, 0));
@@ -128,7 +134,7 @@ TEST_F(send, record_may_be_open_after_a_batch)
 	EXPECT_TRUE(all_aligned(self));
 }
 
-/* The MSS was adjusted to records of 64 octets, so it is a little smaller than the last one. */
+/* The MSS is fitted to records of 64 octets, so it is a little smaller than the last record. */
 TEST_F(send, large_record_in_a_batch_is_not_cut)
 {
 	u32 most = ulpdu_filling(self->pos, self->emss, self->marked);
@@ -154,7 +160,7 @@ TEST_F(send, large_record_in_a_batch_is_not_cut)
 	EXPECT_READER_HAS(&reader, octets);
 }
 
-/* Queued FPDUs are cut as laid out, or the segments are counted as misaligned. */
+/* Queued FPDUs are cut as planned, or their segments are counted as misaligned. */
 TEST_F(send, path_may_change_within_a_batch)
 {
 	int i, k;
@@ -172,8 +178,8 @@ TEST_F(send, path_may_change_within_a_batch)
 }
 
 /*
- * Ways in which a batch ends without a last message. If TCP expects more, it sends a last
- * segment that is not full only when its probe timer expires, after 200 ms.
+ * Ways to end a batch without a last message. If TCP expected more, it would hold a
+ * last segment that is not full until its probe timer expires, after 200 ms.
  */
 enum way {
 	LONG_ONE, CUT_ONE, REFUSED_NEXT, SMALL_AND_SIOCOUTQ, LONG_AND_SIOCOUTQ,
@@ -212,7 +218,7 @@ TEST_F(send, batch_without_an_end_goes_soon)
 		long best = 1000, began, took;
 		int i;
 
-		/* Several tries, as this process or the other end may not run in time. */
+		/* Try several times: this process or the other end may not run in time. */
 		for (i = 0; i < 10 && best > 100; i++) {
 			size_t whole, got = 0;
 			ssize_t n;
@@ -245,8 +251,8 @@ TEST_F(send, batch_without_an_end_goes_soon)
 }
 
 /*
- * Setting an option makes TCP send held back octets. With Nagle's algorithm the last
- * segment waits for the ACK of the previous one, which is delayed by 40 ms, no longer.
+ * Setting an option makes TCP send held octets. With Nagle's algorithm the last segment
+ * waits only for the previous one's ACK, which is delayed by 40 ms.
  */
 TEST_F(send, option_after_a_batch_holds_nothing_back)
 {

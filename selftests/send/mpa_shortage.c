@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP has no memory, or little: a send accepts a record completely or not at all, and
- * accepted records arrive.
+ * TCP has little or no memory: a send accepts a whole record or nothing, and accepted
+ * records arrive.
  */
 
 #include <linux/sock_diag.h>
@@ -36,12 +36,12 @@ static int text_put(const char *path, const char *text)
 
 /* ---- TCP's own limit ---- */
 
-#define SMALL	100	/* records of 1000 octets, then longer ones */
+#define SMALL	100	/* number of records of 1000 octets; longer ones follow */
 
 FIXTURE(shortage)
 {
 	int hog[2];
-	int fd[2];	/* the initiator has a large send buffer */
+	int fd[2];	/* fd[0], the initiator, has a large send buffer */
 	unsigned int accepted;
 	char usual[64];
 	u8 buf[MPA_ULPDU_MAX];
@@ -84,7 +84,7 @@ static size_t nth_len(unsigned int i)
 }
 
 /*
- * Send records until TCP has no memory. The peer does not read; its ACKs free less
+ * Send records until TCP has no memory. The peer does not read, and its ACKs free less
  * memory than a record needs.
  */
 static bool fill_up(struct _test_data_shortage *self)
@@ -100,7 +100,7 @@ static bool fill_up(struct _test_data_shortage *self)
 	}
 }
 
-/* All accepted octets arrive, and then the end of stream. */
+/* Check that all accepted octets arrive, then the end of stream. */
 #define EXPECT_ALL_AND_THE_END() do {					\
 	unsigned int i_;						\
 									\
@@ -129,8 +129,8 @@ static u32 meminfo(int fd, int what)
 /* ---- startup frames ---- */
 
 /*
- * Send octets of record_row with plain TCP until it has no memory, in several attempts,
- * as the peer's delayed ACKs free some. Return: their number.
+ * Send octets of record_row with plain TCP until it has no memory. Try several times,
+ * as the peer's delayed ACKs free some. Return: the number of octets.
  */
 static size_t plain_octets_taken(int fd)
 {
@@ -154,7 +154,7 @@ static size_t plain_octets_taken(int fd)
 	return done;
 }
 
-/* Startup frames are short, and one in each direction: they are always sent. */
+/* Startup frames are always sent: they are short, one in each direction. */
 TEST_F(shortage, startup_needs_no_memory)
 {
 	struct mpa_start start = {
@@ -174,7 +174,7 @@ TEST_F(shortage, startup_needs_no_memory)
 	set_nonblock(fd[0]);
 	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
 	ASSERT_EQ(EINPROGRESS, errno);
-	/* So that the peer can receive. */
+	/* Let the peer receive. */
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
 	seen = calloc(1, len + sizeof(frame));
 	EXPECT_EQ(len + sizeof(frame), read_all(fd[1], seen, len + sizeof(frame)));
@@ -186,7 +186,7 @@ TEST_F(shortage, startup_needs_no_memory)
 	hang_up(fd[1]);
 }
 
-/* The memory of an unsent request is freed before close(2). */
+/* An unsent request's memory is freed before close(2). */
 TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 {
 	const int large = 1000000;
@@ -199,7 +199,7 @@ TEST_F(shortage, request_that_is_not_sent_leaves_the_errno)
 	ASSERT_EQ(0, setsockopt(fd[0], SOL_SOCKET, SO_SNDBUFFORCE, &large,
 				sizeof(large)));
 	ASSERT_EQ(0, mpa_attach(fd[0]));
-	/* Fill its queue, as with an empty one it would continue at the limit. */
+	/* Fill its queue: with an empty one it would continue at the limit. */
 	ASSERT_NE(0, plain_octets_taken(fd[0]));
 	set_nonblock(fd[0]);
 	ASSERT_EQ(-1, mpa_start_as(fd[0], &start));
@@ -231,8 +231,8 @@ TEST_F(shortage, shutdown_needs_no_memory)
 }
 
 /*
- * The window opens by less than a record at a time. With one octet more of send buffer
- * TCP would let the socket fill it, with a whole record.
+ * The send buffer grows by less than a record at a time. With any free octet TCP would
+ * accept a whole record.
  */
 TEST_F(shortage, raised_buffer_takes_no_more_at_the_limit)
 {
@@ -252,8 +252,8 @@ TEST_F(shortage, raised_buffer_takes_no_more_at_the_limit)
 }
 
 /*
- * At the limit close(2) resets a connection with more than a packet in its
- * queue, as TCP's does.
+ * At the limit close(2) resets a connection that has more than a packet in its queue,
+ * as with TCP.
  */
 TEST_F(shortage, close_at_the_limit_resets_as_tcp_does)
 {
@@ -264,7 +264,7 @@ TEST_F(shortage, close_at_the_limit_resets_as_tcp_does)
 	while (recv(self->fd[1], self->buf, sizeof(self->buf), 0) > 0)
 		;
 	EXPECT_EQ(ECONNRESET, errno);
-	/* The limit of plain TCP: only its octets have filled the hog. */
+	/* Use plain TCP's limit: only its octets fill the hog. */
 	ASSERT_EQ(0, text_put(TCP_MEM, "1 1 1"));
 	close(self->hog[0]);
 	self->hog[0] = -1;
@@ -275,7 +275,7 @@ TEST_F(shortage, close_at_the_limit_resets_as_tcp_does)
 }
 
 /*
- * At the limit one record is accepted if nothing else is queued, as no ACK would free
+ * At the limit a record is accepted if nothing else is queued, as no ACK would free
  * memory. It is sent at once.
  */
 TEST_F(shortage, record_goes_at_the_limit_where_nothing_else_is_queued)
@@ -303,7 +303,7 @@ TEST_F(shortage, record_goes_at_the_limit_where_nothing_else_is_queued)
 	}
 }
 
-/* As with TCP, unread data cause a reset, and queued octets are lost. */
+/* Unread data cause a RST, and queued octets are lost, as with TCP. */
 TEST_F(shortage, unread_records_reset)
 {
 	ASSERT_TRUE(fill_up(self));
@@ -319,9 +319,9 @@ TEST_F(shortage, unread_records_reset)
 
 /* ---- records that MSG_MORE leaves open ---- */
 
-#define PIECE	4000	/* octets; of a record of MPA_ULPDU_MAX */
+#define PIECE	4000	/* octets; the record has up to MPA_ULPDU_MAX */
 
-/* Send pieces from octet @at on until one is refused. Return: octets accepted so far. */
+/* Send pieces from octet @at on until one is refused. Return: the octets accepted so far. */
 static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 {
 	while (at + PIECE < MPA_ULPDU_MAX &&
@@ -331,7 +331,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	return at;
 }
 
-/* Send the rest of the record, from octet @at on: it arrives whole. */
+/* Send the rest of the record, from octet @at on; it must arrive whole. */
 #define EXPECT_ENDS_WELL(at) do {					\
 	const size_t at_ = at, left_ = MPA_ULPDU_MAX - at_;		\
 									\
@@ -342,7 +342,7 @@ static size_t open_pieces(struct _test_data_shortage *self, size_t at)
 	EXPECT_TRUE(record_good(self->buf, MPA_ULPDU_MAX));		\
 } while (0)
 
-/* If TCP's queue is empty, no ACK will free memory, so an open record must continue. */
+/* If TCP's queue is empty, no ACK will free memory, so the open record must continue. */
 TEST_F(shortage, open_record_continues_where_nothing_else_is_queued)
 {
 	size_t at;
@@ -358,7 +358,7 @@ TEST_F(shortage, open_record_continues_where_nothing_else_is_queued)
 	EXPECT_ENDS_WELL(at);
 }
 
-/* Number of times that poll reports room but a send fails. */
+/* Return: how often poll reports space but a send fails. */
 static int spins(struct _test_data_shortage *self)
 {
 	const long until = now_ms() + 200;
@@ -387,7 +387,7 @@ TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 	}
 	EXPECT_EQ(EAGAIN, errno);
 	n = spins(self);
-	/* This may happen each time that the work item has tried and failed. */
+	/* This may happen each time the work item fails. */
 	EXPECT_GE(10, n) {
 		TH_LOG("%d times POLLOUT and EAGAIN in 200 ms", n);
 	}
@@ -410,9 +410,9 @@ TEST_F(shortage, send_without_memory_is_reported_when_there_is_some)
 /* ---- waiting for send buffer space ---- */
 
 /*
- * TCP has room while poll reports none, as memory is short, and has little room by the
- * time that there is memory. MPA has to wake the waiting task, as TCP does not know
- * that it waits.
+ * While memory is short, poll reports no space, though TCP has some. Once there is
+ * memory, TCP has little space. MPA has to wake the waiting task: TCP does not know
+ * about it.
  */
 TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 {
@@ -426,12 +426,12 @@ TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 		ASSERT_EQ(-1, send(self->fd[0], self->buf, nth_len(SMALL),
 				   MSG_DONTWAIT));
 	} while (epoll_wait(epoll, &event, 1, 0));
-	/* Less than a third of it is free. SO_SNDBUF is half of what counts. */
+	/* Less than a third is free now. The kernel doubles SO_SNDBUF. */
 	sndbuf = meminfo(self->fd[0], SK_MEMINFO_WMEM_QUEUED) / 8 * 5;
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUFFORCE,
 				&sndbuf, sizeof(sndbuf)));
 	ASSERT_EQ(0, text_put(TCP_MEM, self->usual));
-	/* The work item has run meanwhile. */
+	/* The work item runs meanwhile. */
 	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 200));
 	for (i = 0; i < self->accepted; i++)
 		ASSERT_EQ(nth_len(i), recv(self->fd[1], self->buf,
@@ -445,8 +445,8 @@ TEST_F(shortage, poll_reports_room_that_comes_after_the_memory)
 /* ---- a limit of a control group ---- */
 
 /*
- * A memory cgroup of version 1, where sockets have a limit of their own. At
- * memory.max of version 2 the kernel kills the program that reads or sends.
+ * Use a memory cgroup of version 1, which limits sockets separately. At memory.max of
+ * version 2 the kernel kills the program that reads or sends.
  */
 #define CGROUP		"/tmp/mpa-cgroup"
 #define RECORDS		400
@@ -464,7 +464,7 @@ static int cgroup_put(const char *group, const char *name, const char *text)
 	return text_put(path, text);
 }
 
-/* Put this process into a cgroup, and so the memory of sockets that it creates later. */
+/* Put this process, and the memory of its later sockets, into a cgroup. */
 static int cgroup_enter(const char *group, const char *limit)
 {
 	char path[64], pid[16];
@@ -485,15 +485,15 @@ static long cgroup_number(const char *group, const char *file)
 	return text_get(path, text, sizeof(text)) > 0 ? atol(text) : -1;
 }
 
-/* The number of times that the limit was reached. */
+/* Return: how often the limit was reached. */
 static long cgroup_failed(const char *group)
 {
 	return cgroup_number(group, "failcnt");
 }
 
 /*
- * Wait until the cgroup's sockets are freed. Otherwise the kernel would subtract their
- * memory from another counter, once cgroups of this kind are removed, and warn.
+ * Wait until the cgroup's sockets are freed. Otherwise the kernel, once all such
+ * cgroups are removed, would subtract their memory from another counter, and warn.
  */
 static bool cgroup_idle(const char *group)
 {
@@ -541,7 +541,7 @@ static int cgroup_receives(int listener, unsigned int flags)
 	    mpa_start(fd, MPA_ROLE_RESPONDER, flags))
 		return 2;
 	for (i = 0; i < RECORDS; i++) {
-		/* Let octets wait sometimes. */
+		/* Sometimes let octets wait. */
 		if (i % 50 == 0)
 			poll(NULL, 0, 50);
 		n = recv(fd, octets, sizeof(octets), 0);

@@ -11,7 +11,7 @@
 #include "mpa_harness.h"
 #include "mpa_send.h"
 
-/* A file whose octet n is octet n of the stream. */
+/* Create a file that has the stream's octets. */
 static int row_file(size_t len)
 {
 	int fd = memfd_create("row", 0);
@@ -48,7 +48,7 @@ static ssize_t put_pipe(struct _test_data_send *self, int pipe, size_t len,
 	return n;
 }
 
-/* Receive all octets sent, cut in any way; no record exceeds a segment. */
+/* Receive all octets sent, cut in any way; no record may exceed a segment. */
 static bool taken_all(struct _test_data_send *self)
 {
 	while (self->seen < self->sent) {
@@ -77,7 +77,7 @@ TEST_F(send, sendfile_fills_segments)
 	ASSERT_LE(0, file);
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		ASSERT_EQ(sizes[i], put_file(self, file, sizes[i]));
-		/* On 6.1 a record may end with each 16 pages of the file. */
+		/* On Linux 6.1 a record may end after each 16 pages of the file. */
 		EXPECT_TRUE(sizes[i] < 61440 ? taken_filling(self, sizes[i]) :
 					       taken_all(self)) {
 			TH_LOG("%zu octets", sizes[i]);
@@ -89,8 +89,8 @@ TEST_F(send, sendfile_fills_segments)
 }
 
 /*
- * Code that computes checksums or splits packets in software copies all pages that may
- * change meanwhile. MPA's pages do not change, so they must not be copied.
+ * Software checksums and segmentation copy all pages that may change. MPA's pages do
+ * not change, so they must not be copied.
  */
 TEST_F(send, pages_of_our_own_are_nobody_elses)
 {
@@ -108,7 +108,7 @@ TEST_F(send, pages_of_our_own_are_nobody_elses)
 				       &how));
 		ASSERT_EQ(0, segment(self, i == 1 ? MPA_SEGMENT_OFF : 0));
 		set_nonblock(self->fd[0]);
-		/* Send until the peer's window is closed, and longer. */
+		/* Send beyond the closing of the peer's window. */
 		do {
 			loff_t at = 0;
 
@@ -145,7 +145,7 @@ TEST_F(send, sendfile_is_cut_as_segment_says)
 	close(file);
 }
 
-/* The file ends before the count: its last octets are sent as well. */
+/* The file ends before the count: its last octets are sent nevertheless. */
 TEST_F(send, sendfile_beyond_the_end_of_the_file)
 {
 	static const size_t sizes[] = { 1, 100, 4096, 5000, 100001 };
@@ -174,7 +174,7 @@ TEST_F(send, sendfile_beyond_the_end_of_the_file)
 	}
 }
 
-/* A file of @pages pages, one of which cannot be read; -1 if that is impossible. */
+/* Create a file of @pages pages, one unreadable. Return: -1 if that is impossible. */
 static int broken_file(int pages, int broken)
 {
 	int file = row_file(4096 * pages);
@@ -183,7 +183,7 @@ static int broken_file(int pages, int broken)
 
 	if (file < 0)
 		return -1;
-	/* The owner of such a page may be killed. */
+	/* The kernel may kill the owner of such a page. */
 	pid = fork();
 	if (!pid) {
 		u8 *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -202,7 +202,7 @@ static int broken_file(int pages, int broken)
 	return -1;
 }
 
-/* The rest of the file, announced by MSG_MORE, is never sent. */
+/* MSG_MORE announces the rest of the file, which is never sent. */
 TEST_F(send, file_that_cannot_be_read_to_its_end)
 {
 	int file = broken_file(40, 20), off;
@@ -229,8 +229,8 @@ TEST_F(send, file_that_cannot_be_read_to_its_end)
 }
 
 /*
- * Octets that fit a segment become one record, even if it is longer than MULPDU by the
- * formula, and even if its end was not known.
+ * Octets that fit a segment become one record, even if they exceed the formula's
+ * MULPDU, and even if the end was unknown.
  */
 TEST_F(send, end_of_a_file_makes_no_record_too_long)
 {
@@ -261,7 +261,7 @@ TEST_F(send, end_of_a_file_makes_no_record_too_long)
 	} while (len++ < full);
 }
 
-/* The file is longer than the buffers, and than the kernel's reads of it. */
+/* The file is longer than the buffers, and than each read of it by the kernel. */
 TEST_F_TIMEOUT(send, sendfile_of_much, 120)
 {
 	static const int kinds[] = { MPA_SEGMENT_OFF, 1000, MPA_ULPDU_MAX };
@@ -280,7 +280,7 @@ TEST_F_TIMEOUT(send, sendfile_of_much, 120)
 		ASSERT_EQ(0, reader_start(&reader, self->fd[1]));
 		ASSERT_EQ(0, segment(self, kinds[i / 2]));
 		for (k = 0; k < 2; k++) {
-			/* More than one period of the stream. */
+			/* Send more than one period of the stream. */
 			self->sent %= STREAM_PERIOD;
 			while (self->sent < STREAM_PERIOD) {
 				ASSERT_LT(0, put_file(self, file,
@@ -318,7 +318,7 @@ TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
 				continue;
 			ASSERT_EQ(EAGAIN, errno);
 			full++;
-			/* All octets may have arrived, but not been acknowledged yet. */
+			/* All octets may have arrived, but are not acknowledged yet. */
 			if (self->seen < self->sent) {
 				ASSERT_LT(0, take(self, 0));
 			} else {
@@ -334,7 +334,7 @@ TEST_F_TIMEOUT(send, nonblocking_sendfile_loses_nothing, 120)
 	close(file);
 }
 
-/* Writing to the file later does not change what was sent. */
+/* Writing to the file later does not change sent octets. */
 TEST_F(send, pages_are_copied)
 {
 	const size_t len = 20000;
@@ -353,7 +353,7 @@ TEST_F(send, pages_are_copied)
 	free(other);
 }
 
-/* An open record, then a file, then a record. */
+/* Send an open record, then a file, then a record. */
 TEST_F(send, sendfile_between_sends)
 {
 	static const int kinds[] = { MPA_SEGMENT_OFF, 0, 1000 };
@@ -381,7 +381,7 @@ TEST_F(send, splice_from_a_pipe)
 
 	ASSERT_EQ(0, pipe(ends));
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		/* Send pieces that do not fill the pipe's pages. */
+		/* Send pieces that leave the pipe's pages partly unused. */
 		size_t len = sizes[i], n;
 
 		if (len == 5000) {
@@ -406,7 +406,7 @@ TEST_F(send, splice_from_a_pipe)
 	}
 	EXPECT_NO_MORE();
 
-	/* The call requests more than the pipe has. */
+	/* The call requests more than the pipe contains. */
 	ASSERT_EQ(0, segment(self, 100));
 	ASSERT_EQ(250, write(ends[1], stream_at(self->sent), 250));
 	ASSERT_EQ(250, put_pipe(self, ends[0], 1000, 0));
@@ -467,7 +467,7 @@ TEST_F(send, vmsplice_copies_what_may_change)
 
 /* ---- a closed window ---- */
 
-/* Octets in TCP's queue, and which of its timers runs; or -1. */
+/* Return: octets in TCP's queue, or -1. @timer: set to the running timer. */
 static int queue_and_timer(int fd, int family, unsigned int *timer)
 {
 	const char *path = family == AF_INET ? "/proc/net/tcp" :
@@ -479,7 +479,6 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 	char line[512];
 	int found = -1;
 
-	/* The port is at the same offset in both families. */
 	getsockname(fd, (struct sockaddr *)&addr, &len);
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, " %*[^:]: %*[^:]:%x %*s %*s %x:%*x %x:", &port,
@@ -493,7 +492,7 @@ static int queue_and_timer(int fd, int family, unsigned int *timer)
 	return found;
 }
 
-/* Records are acknowledged until the peer's window is smaller than a segment. */
+/* Send until the peer's window is smaller than a segment, and all is acknowledged. */
 static bool close_window(struct _test_data_send *self)
 {
 	struct tcp_info info;
@@ -516,7 +515,7 @@ static bool close_window(struct _test_data_send *self)
 	return false;
 }
 
-/* If the ACK that opens the window is lost, only a probe finds that it has opened. */
+/* If the ACK that opens the window is lost, only a probe detects the opening. */
 TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 {
 	const struct connecting small = { .rcvbuf = 20000 };
@@ -532,7 +531,7 @@ TEST_F(send, window_is_probed_for_octets_spliced_with_more)
 	ASSERT_EQ(60000, write(ends[1], stream_at(self->sent), 60000));
 	set_nonblock(self->fd[0]);
 	ASSERT_LT(1400, put_pipe(self, ends[0], 60000, SPLICE_F_MORE));
-	/* A batch without an end is sent after some time. */
+	/* A batch without an end is sent after a while. */
 	until = now_ms() + 1000;
 	do
 		octets = queue_and_timer(self->fd[0], variant->family, &timer);
@@ -563,9 +562,9 @@ TEST_F(send, window_is_probed_at_once_for_octets_spliced_with_more)
 	set_nonblock(self->fd[0]);
 	ASSERT_LT(1400, put_pipe(self, ends[0], 8000, SPLICE_F_MORE));
 	/*
-	 * Check at once, as the rest of a batch would start the timer, too, when
-	 * it is sent; but there need not be a rest. The octets are so few that TCP
-	 * does not send them because of their number.
+	 * Check at once: when the rest of a batch is sent later, it starts the timer,
+	 * too, but there need not be a rest. TCP does not send these octets on its own:
+	 * they are few.
 	 */
 	octets = queue_and_timer(self->fd[0], variant->family, &timer);
 	if (octets <= 0)
@@ -628,7 +627,7 @@ static struct io_uring_sqe *ring_next(struct ring *r, int op, int fd)
 	return &r->sqes[i];
 }
 
-/* Wait for all that is queued. Return: the sum of the results, or the first error. */
+/* Wait for all queued operations. Return: the sum of the results, or the first error. */
 static ssize_t ring_run(struct ring *r)
 {
 	struct io_uring_cqe *cqes = (void *)(r->rings + r->p.cq_off.cqes);
@@ -685,7 +684,7 @@ TEST_F(send, io_uring_sends_records)
 	EXPECT_TRUE(taken(self, lens, ARRAY_SIZE(lens)));
 	self->sent = at;
 
-	/* MSG_MORE and MPA_SEGMENT as with send(2). */
+	/* MSG_MORE and MPA_SEGMENT work as in send(2). */
 	ring_send(self, &ring, at, 100, MSG_MORE, true);
 	ring_send(self, &ring, at + 100, 50, 0, false);
 	EXPECT_EQ(150, ring_run(&ring));
@@ -707,7 +706,10 @@ TEST_F_TIMEOUT(send, io_uring_waits_for_room, 120)
 		int flags;
 	} kinds[] = {
 		{ MPA_SEGMENT_OFF, 60000, 0 },
-		/* MSG_WAITALL: all octets, as with TCP; otherwise a part is sufficient. */
+		/*
+		 * With MSG_WAITALL all octets are sent, as with TCP; otherwise perhaps
+		 * only a part.
+		 */
 		{ 1000, 200000, MSG_WAITALL }, { 0, 200000, MSG_WAITALL },
 	};
 	const struct connecting how = { .sndbuf = 20000, .rcvbuf = 20000 };

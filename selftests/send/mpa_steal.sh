@@ -3,20 +3,20 @@
 #
 # mpa_steal.sh [OPTION]... [CASE...]: the cases of mpa_aligned.sh with the kernel's
 # default settings, while processors are taken away from both ends at random
-# (kmod/mpa_steal.c) and busy loops run. What share of segments still begins with an
-# FPDU, and in the worst run?
+# (kmod/mpa_steal.c) and busy loops run. It prints the share of segments that still
+# begin with an FPDU, also in the worst run.
 #
-# --runs=N: run each case N times. --ms=N: take a processor for N milliseconds.
-# --every=N: milliseconds between two times, on average; 0: never. --busy=N: busy
-# loops, by default one a processor. --no-capture: check the counters only; with a
-# capture MPA_WIRE_DIR keeps it, see mpa_aligned.sh.
+# --runs=N: run each case N times. --ms=N: take a processor for N milliseconds at a
+# time. --every=N: average milliseconds between; 0: never. --busy=N: number of busy
+# loops, by default one for each processor. --no-capture: check the counters only.
+# MPA_WIRE_DIR keeps the capture, see mpa_aligned.sh.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/lib/lib.sh
 . "$here/../lib/lib.sh"
 
-# The required share of aligned segments, in thousandths of a per cent
+# The required share of aligned segments, in 1/1000 of a per cent
 wanted_all=99900
 wanted_run=99500
 
@@ -50,8 +50,8 @@ cleanup() {
 	[[ ! -d /sys/module/mpa_steal ]] || rmmod mpa_steal
 }
 
-# summary: print each case of a table on standard input; fails if less is aligned
-# than required
+# summary: print each case of the table on standard input. Fails if too few segments are
+# aligned
 summary() {
 	awk -v wanted_all=$wanted_all -v wanted_run=$wanted_run '
 	$1 != "#" || $3 !~ /^[0-9]+$/ || $4 !~ /^[0-9.]+$/ { next }

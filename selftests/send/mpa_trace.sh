@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The event mpa:mpa_unaligned and /proc/net/mpa_stat: silent while each segment
-# starts with an FPDU; otherwise both report the number that do not, and the cause.
+# The event mpa:mpa_unaligned and /proc/net/mpa_stat report the number of segments that
+# do not start with an FPDU, and the cause. Otherwise they are silent.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -46,7 +46,7 @@ unaligned_by() {
 		END { print sum + 0 }' $tracing/trace
 }
 
-# transfer LENGTHS: from alpha to beta and back
+# transfer LENGTHS: send records from alpha to beta and back
 transfer() {
 	local fd server rc=0
 
@@ -73,7 +73,7 @@ fits() {
 	[[ $(counted MpaTxSegsAligned) -gt 0 ]]
 }
 
-# All segments of an FPDU but the first. Beta sends the same amount back.
+# Unaligned: all segments of an FPDU except the first. Beta sends the same back.
 oversized() {
 	local before sum lines counters
 

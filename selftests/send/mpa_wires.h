@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two hosts in network namespaces of the program's own, two wires between them,
- * and connections whose receiver notes when a given number of octets has
- * arrived. Include it after mpa_harness.h.
+ * Two hosts in the program's own network namespaces, with two wires between them. A
+ * connection's receiver notes the time when a given number of octets has arrived.
+ * Include it after mpa_harness.h.
  *
- * Unless a test says otherwise, the receiver is a plain TCP socket for both senders: it
- * shows what is on the wire and when, and acknowledges both in the same way.
- * TCP_QUICKACK 0 makes the connection interactive, so an ACK is delayed by up to 40 ms.
+ * By default the receiver is a plain TCP socket for both senders: it sees the octets on
+ * the wire, and acknowledges both in the same way. TCP_QUICKACK 0 makes the connection
+ * interactive: ACKs are delayed by up to 40 ms.
  */
 #ifndef _MPA_WIRES_H
 #define _MPA_WIRES_H
@@ -15,16 +15,16 @@
 
 #include "mpa_test.h"
 
-#define EMSS		1448	/* of both wires: MTU 1500, timestamps */
+#define EMSS		1448	/* on both wires: MTU 1500, timestamps */
 #define MULPDU		1442
 
 /* ---- two hosts ---- */
 
-static int net_of[2] = { -1, -1 };	/* alpha's, beta's network namespace */
-static const char *lacking;		/* reason why the tests cannot run */
+static int net_of[2] = { -1, -1 };	/* network namespaces of alpha and beta */
+static const char *lacking;		/* why the tests cannot run */
 static int tcp_mem = -1;		/* net.ipv4.tcp_mem */
 
-/* Run ip or tc with a batch, one command a line. */
+/* Run ip or tc with these commands, one a line. */
 static int tell(const char *tool, const char *lines)
 {
 	char command[32];
@@ -98,8 +98,8 @@ static const char *hosts_up(void)
 }
 
 /*
- * Run once for all tests, which are processes. TCP's memory limits are global, and only
- * the first network namespace has them.
+ * Run once for all tests, which are processes. Only the first network namespace has
+ * TCP's memory limits, which are global.
  */
 static void __attribute__((constructor(300))) hosts_make(void)
 {
@@ -113,10 +113,10 @@ static void __attribute__((constructor(300))) hosts_make(void)
 
 /**
  * struct kind - a kind of connection
- * @far:	10 ms each way
+ * @far:	the path delays packets by 10 ms each way
  * @nagle:	without TCP_NODELAY
- * @records:	MPA at the other end as well
- * @silent:	the other end does not read
+ * @records:	the receiver uses MPA, too
+ * @silent:	the receiver does not read
  * @sndbuf:	SO_SNDBUF, if not 0
  * @rcvbuf:	SO_RCVBUF, if not 0
  */
@@ -132,16 +132,16 @@ struct kind {
 /**
  * struct conn - a connection
  * @mpa:	the sender uses MPA
- * @fpdus:	the receiver does not, and parses FPDUs itself
+ * @fpdus:	only the sender does: the receiver parses FPDUs
  * @reading:	@thread runs
  * @fd:		sender, receiver
- * @said:	a pipe: time in nanoseconds when @due octets had arrived
- * @octets:	received; with @fpdus, those of complete FPDUs' ULPDUs
+ * @said:	a pipe: gets the time, in nanoseconds, when @due octets have arrived
+ * @octets:	octets received; with @fpdus, in ULPDUs of complete FPDUs
  * @due:	octets to wait for
  * @told:	@due for which the time was written to @said
  * @have:	octets received of the FPDU's length field
  * @len:	its length
- * @left:	octets of it not yet received
+ * @left:	octets of the FPDU not yet received
  * @thread:	the reader
  */
 struct conn {
@@ -172,7 +172,7 @@ static u32 fpdu_of(u32 ulpdu_len)
 	return (2 + ulpdu_len + 3) / 4 * 4 + 4;
 }
 
-/* Length of the FPDUs for @octets octets, cut at @segment. */
+/* Return: the length of the FPDUs for @octets octets, cut at @segment. */
 static size_t framed(size_t octets, size_t segment)
 {
 	return octets / segment * fpdu_of(segment) +
@@ -290,7 +290,6 @@ static int conn_open(struct conn *c, const struct kind *kind, bool mpa)
 
 static void conn_close(struct conn *c)
 {
-	/* Wake the reader. */
 	shutdown(c->fd[1], SHUT_RDWR);
 	if (c->reading)
 		pthread_join(c->thread, NULL);
@@ -300,13 +299,13 @@ static void conn_close(struct conn *c)
 	close(c->said[1]);
 }
 
-/* Set the number of octets to wait for: @octets more. */
+/* Expect @octets more octets. */
 static void conn_expect(struct conn *c, size_t octets)
 {
 	__atomic_store_n(&c->due, c->due + octets, __ATOMIC_RELEASE);
 }
 
-/* Return: the time when conn_expect()'s octets had arrived; 0: not within @ms. */
+/* Return: when the expected octets had arrived; 0: not within @ms. */
 static u64 conn_came(struct conn *c, int ms)
 {
 	u64 when;
