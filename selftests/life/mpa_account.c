@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory that MPA uses for a socket is charged to it, as TCP's is. */
+/* MPA's memory for a socket is charged to the socket, like TCP's. */
 
 #include <dirent.h>
 #include <linux/sock_diag.h>
@@ -26,7 +26,7 @@ static int option_put(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? errno : 0;
 }
 
-/* Octets charged to one of the socket's accounts, or -1. */
+/* Return: octets charged to this account of the socket, or -1. */
 static int meminfo(int fd, int account)
 {
 	u32 info[SK_MEMINFO_VARS] = {};
@@ -37,13 +37,13 @@ static int meminfo(int fd, int account)
 	return info[account];
 }
 
-/* Octets charged to the send buffer, or -1. */
+/* Return: octets charged to the send buffer, or -1. */
 static int queued(int fd)
 {
 	return meminfo(fd, SK_MEMINFO_WMEM_QUEUED);
 }
 
-/* Whether all charged memory is released within the timeout. */
+/* Whether all charged memory is released in time. */
 static bool nothing_queued(int fd)
 {
 	const long until = now_ms() + 20000;
@@ -56,7 +56,7 @@ static bool nothing_queued(int fd)
 	return !queued(fd);
 }
 
-/* Memory of all TCP sockets, in octets; or -1. */
+/* Return: the memory of all TCP sockets, in octets, or -1. */
 static long tcp_memory(void)
 {
 	FILE *file = fopen("/proc/net/sockstat", "r");
@@ -80,7 +80,7 @@ static long tcp_memory(void)
 
 TEST_F(pair, open_records_of_many_sockets)
 {
-	/* Each processor keeps some in reserve. */
+	/* Each processor keeps some memory in reserve. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
 	const long all = (long)SOCKETS * OPEN;
 	long before, during, until;
@@ -123,14 +123,17 @@ TEST_F(pair, open_record_counts_for_the_send_buffer)
 		ASSERT_LE(at + 1000, queued(self->fd[0]));
 		ASSERT_GE(at + 1000 + 8192, queued(self->fd[0]));
 	}
-	/* The call that ends the record must not charge it again. */
+	/* The call that ends the record must not charge its memory again. */
 	ASSERT_EQ(0, send(self->fd[0], NULL, 0, 0));
 	EXPECT_EQ(50000, recv(self->fd[1], seen, sizeof(seen), 0));
 	EXPECT_TRUE(record_good(seen, 50000));
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
-/* Memory is reserved before octets are copied: a failed copy must release it. */
+/*
+ * Memory is reserved before octets are copied: if the copy fails, the memory must be
+ * released.
+ */
 TEST_F(pair, failed_send_reserves_nothing)
 {
 	ASSERT_EQ(0, negotiate(self));
@@ -153,7 +156,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	int i;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* In MPA's buffer, or already passed to TCP: it may take long to arrive. */
+	/* The batch is in MPA's buffer, or already in TCP's queue: it may arrive late. */
 	for (i = 1; i <= 10; i++)
 		ASSERT_EQ(1000, send(self->fd[0], record_of(1000), 1000,
 				     MSG_MORE | MSG_EOR));
@@ -163,7 +166,7 @@ TEST_F(pair, batch_counts_for_the_send_buffer)
 	EXPECT_TRUE(nothing_queued(self->fd[0]));
 }
 
-/* Nothing more is sent, so no later call would update the count. */
+/* Nothing more is sent, so no later call updates the count. */
 TEST_F(pair, open_record_is_dropped_with_the_connection)
 {
 	int way;
@@ -174,7 +177,7 @@ TEST_F(pair, open_record_is_dropped_with_the_connection)
 				      MSG_MORE));
 		switch (way) {
 		case 0:
-			/* fresh() closes it. */
+			/* fresh() closes the connection. */
 			break;
 		case 1:
 			ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
@@ -197,7 +200,7 @@ TEST_F(pair, open_record_is_dropped_with_the_connection)
 /* ---- octets at a limit ---- */
 
 #define TCP_MEM		"/proc/sys/net/ipv4/tcp_mem"
-#define FULL_WINDOW	10	/* records of 1000 octets */
+#define FULL_WINDOW	10	/* number of records, of 1000 octets */
 
 FIXTURE(limit)
 {
@@ -208,7 +211,7 @@ FIXTURE(limit)
 
 FIXTURE_VARIANT(limit)
 {
-	bool queued;	/* TCP already has octets queued for a closed window */
+	bool queued;	/* octets already wait for a closed window */
 };
 
 FIXTURE_VARIANT_ADD(limit, idle) { false };
@@ -230,7 +233,7 @@ FIXTURE_SETUP(limit)
 	memset(self, 0, sizeof(*self));
 	ASSERT_LT(0, read(fd, self->usual, sizeof(self->usual) - 1));
 	close(fd);
-	/* Raise TCP's coarse memory count above any limit. */
+	/* Raise TCP's memory count, which is coarse, above any limit. */
 	ASSERT_EQ(0, tcp_pair(AF_INET, self->hog));
 	if (option_put(self->hog[0], SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22))
 		SKIP(_exit(255), "needs root");
@@ -239,7 +242,7 @@ FIXTURE_SETUP(limit)
 		;
 	for (i = 0; i < SOCKETS; i++) {
 		ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd[i], 4096));
-		/* Otherwise TCP shrinks it while memory is short. */
+		/* Otherwise TCP shrinks the buffer while memory is short. */
 		ASSERT_EQ(0, option_put(self->fd[i][0], SOL_SOCKET,
 					SO_SNDBUFFORCE, 1 << 20));
 		ASSERT_EQ(0, mpa_attach(self->fd[i][0]));
@@ -263,10 +266,9 @@ FIXTURE_TEARDOWN(limit)
 	hang_up(self->hog[1]);
 }
 
-/* All octets that a send has accepted are charged. */
 TEST_F(limit, accepted_octets_count_where_memory_is_short)
 {
-	/* Each processor keeps some in reserve. */
+	/* Each processor keeps some memory in reserve. */
 	const long slack = sysconf(_SC_NPROCESSORS_CONF) * (1 << 20);
 	long before = tcp_memory(), during, all = 0;
 	const long page = sysconf(_SC_PAGESIZE);
@@ -279,7 +281,7 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 			    MSG_DONTWAIT) == MPA_ULPDU_MAX)
 			all += MPA_ULPDU_MAX;
 		counted = queued(self->fd[i][0]);
-		/* Octets that the peer has acknowledged are no longer charged. */
+		/* Acknowledged octets are no longer charged. */
 		ASSERT_EQ(0, ioctl(self->fd[i][0], SIOCOUTQ, &octets));
 		EXPECT_LE(octets, counted) {
 			TH_LOG("socket %d holds %d octets, %d are counted", i,
@@ -297,7 +299,7 @@ TEST_F(limit, accepted_octets_count_where_memory_is_short)
 
 /* ---- and nothing waits for ever ---- */
 
-/* A record begun with MSG_MORE may exceed the send buffer, or it could never end. */
+/* A record begun with MSG_MORE may exceed the send buffer, so that it can always end. */
 TEST_F(pair, open_record_may_be_larger_than_the_send_buffer)
 {
 	static u8 seen[MPA_ULPDU_MAX];
@@ -357,7 +359,7 @@ static bool groups_mount(void)
 	       !group_write("cgroup.subtree_control", "+memory");
 }
 
-/* Put this process into a cgroup of its own. Return: false if there are no cgroups. */
+/* Put this process into a cgroup of its own. Return: false without cgroups. */
 static bool group_enter(void)
 {
 	if (!groups_mount())
@@ -367,14 +369,14 @@ static bool group_enter(void)
 }
 
 /*
- * A processor charges a cgroup for 64 pages at a time, so memory.current may be wrong
- * by 64 pages. On one processor this number of contexts uses at least four times that,
- * if CONTEXT_LEAST octets are charged for each.
+ * Each processor charges a cgroup 64 pages at a time, so memory.current may be wrong by
+ * 64 pages. On one processor this number of contexts charges at least four times that,
+ * if each costs CONTEXT_LEAST octets.
  */
 #define CONTEXTS	4000
 #define CONTEXT_LEAST	300
 
-/* A context has some hundred octets. */
+/* A context has some hundreds of octets. */
 TEST_F_TIMEOUT(pair, contexts_count_for_the_control_group, 300)
 {
 	const struct rlimit files = { CONTEXTS + 100, CONTEXTS + 100 };
@@ -399,7 +401,7 @@ TEST_F_TIMEOUT(pair, contexts_count_for_the_control_group, 300)
 		close(fd[i]);
 }
 
-/* Octets charged to the group when @nr of @fd are connected to a listener. */
+/* Return: octets charged to the cgroup when @nr of @fd are connected to a listener. */
 static long children_cost(bool mpa, int *fd, int nr)
 {
 	const struct mpa_start responder = {
@@ -434,7 +436,7 @@ static long children_cost(bool mpa, int *fd, int nr)
 	return after - before;
 }
 
-/* A child is charged to its own cgroup, not to that of the task that accepts it. */
+/* A child is charged to its own cgroup, not to that of the accepting task. */
 TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 {
 	const struct rlimit files = { 2 * CONTEXTS + 100, 2 * CONTEXTS + 100 };
@@ -445,7 +447,7 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 		SKIP(return, "no control groups for memory: %m");
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
 	ASSERT_EQ(0, one_processor());
-	/* In the first round some caches grow. */
+	/* In the first round caches grow. */
 	ASSERT_NE(-1, children_cost(false, fd, CONTEXTS));
 	plain = children_cost(false, fd, CONTEXTS);
 	mpa = children_cost(true, fd, CONTEXTS);
@@ -459,7 +461,7 @@ TEST_F_TIMEOUT(pair, children_count_for_the_control_group, 300)
 #define REJECTED	1000
 #define REASON_LEN		512
 
-/* The number of objects of 512 octets that are charged to control groups, or -1. */
+/* Return: the number of objects of 512 octets that are charged to cgroups, or -1. */
 static long charged_objects(void)
 {
 	FILE *file = fopen("/proc/slabinfo", "r");
@@ -473,7 +475,7 @@ static long charged_objects(void)
 	return nr;
 }
 
-/* The reset, and the rejection before it, are processed in softirq. */
+/* Softirqs process the rejection, and then the RST. */
 TEST_F_TIMEOUT(pair, private_data_of_a_rejection_count_for_the_group, 120)
 {
 	const struct rlimit files = { 3 * REJECTED, 3 * REJECTED };
@@ -521,7 +523,7 @@ TEST_F_TIMEOUT(pair, private_data_of_a_rejection_count_for_the_group, 120)
 #define RESPONDERS	(GROUPS * IN_GROUP)
 #define PRIVATE		400
 
-/* Several cgroups in turn, as the kernel charges each in batches. */
+/* Use several cgroups in turn, as the kernel charges each in batches. */
 static int nth_group_write(int group, const char *file, const char *text)
 {
 	char path[64];
@@ -547,7 +549,7 @@ static int nth_group_remove(int group)
 	return rmdir(path);
 }
 
-/* Open responders as a member of each cgroup, and leave the cgroups again. */
+/* Open a responder as a member of each cgroup, then leave the cgroups. */
 static int responders_of_groups(int fd[][2], bool place)
 {
 	const struct mpa_start start = {
@@ -568,7 +570,7 @@ static int responders_of_groups(int fd[][2], bool place)
 	return group_write("cgroup.procs", "0");
 }
 
-/* Whether a thread sleeps in an allocation; only kworkers allocate for the groups. */
+/* Whether a thread sleeps in an allocation; only kworkers allocate for the cgroups. */
 static bool sleeps_for_a_group(const char *thread)
 {
 	char path[280], at[80] = "";
@@ -597,7 +599,7 @@ static bool somebody_sleeps_for_a_group(void)
 	return sleeps;
 }
 
-/* Milliseconds that a startup takes, or -1. */
+/* Return: milliseconds that a startup takes, or -1. */
 static long startup_takes(struct _test_data_pair *self)
 {
 	const long begin = now_ms();
@@ -606,8 +608,8 @@ static long startup_takes(struct _test_data_pair *self)
 }
 
 /*
- * A task that allocates for a cgroup above memory.high has to sleep for up to two
- * seconds. One workqueue handles all startups, so its workers must not sleep so.
+ * A task that allocates for a cgroup above memory.high sleeps for up to two seconds.
+ * One workqueue handles all startups, so its workers must not sleep.
  */
 static void groups_start(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, bool place)
@@ -665,7 +667,7 @@ TEST_F_TIMEOUT(pair, group_at_its_limit_delays_nobody_else, 300)
 	groups_start(_metadata, self, false);
 }
 
-/* As Full Operation begins, the work item allocates memory for placing. */
+/* When Full Operation begins, the work item allocates memory for MPA_PLACE. */
 TEST_F_TIMEOUT(pair, group_at_its_limit_that_places_delays_nobody_else, 300)
 {
 	groups_start(_metadata, self, true);

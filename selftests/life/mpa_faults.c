@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Faults while MPA is attached and started, while it ends, and when it is inherited. */
+/* Faults while MPA is attached, started, ended or inherited. */
 
 #include "mpa_faults.h"
 
@@ -15,7 +15,7 @@ TEST_F_TIMEOUT(faults, attach, 120)
 		self->hit = fault_disarm();
 		if (err) {
 			ASSERT_TRUE(no_memory_or_fault(err)) TH_LOG("%d", err);
-			/* Nothing has changed. */
+			/* The failed call has had no effect. */
 			ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
 			ASSERT_EQ(0, mpa_attach(self->fd[0]));
 		}
@@ -27,7 +27,7 @@ TEST_F_TIMEOUT(faults, attach, 120)
 	EXPECT_WALKED();
 }
 
-/* Start fd[0], and the peer before or after it; start again after a failure. */
+/* Start fd[0], and its peer before or after it. Start again after a failure. */
 static int start_under_fault(struct _test_data_faults *self,
 			     const struct mpa_start *start, int *err)
 {
@@ -104,7 +104,7 @@ TEST_F_TIMEOUT(faults, start_without_frames, 120)
 	EXPECT_WALKED();
 }
 
-/* MPA_ACCEPT or MPA_REJECT of fd[1]. */
+/* Call MPA_ACCEPT or MPA_REJECT on fd[1]. */
 static int decide_under_fault(struct _test_data_faults *self, int option)
 {
 	struct mpa_reply reply = { .private_len = 200 };
@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(faults, options, 120)
 
 /* ---- closing ---- */
 
-/* Accepted octets arrive, then the end of stream. */
+/* Check that accepted octets arrive, then the end of stream. */
 static void walk_end(struct __test_metadata *_metadata, struct _test_data_faults *self,
 		     bool closing)
 {
@@ -251,7 +251,7 @@ TEST_F_TIMEOUT(faults, send_and_close, 300)
 }
 
 /*
- * A batch is queued, and TCP gets no memory for an skb: the peer must not see an orderly
+ * A batch is queued, and TCP has no memory for an skb: the peer must not see a regular
  * end of stream.
  */
 static void walk_batch_end(struct __test_metadata *_metadata,
@@ -263,7 +263,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 	ssize_t n;
 
 	while (next_started(self)) {
-		/* With a full send buffer no allocation is tried twice. */
+		/* With a full send buffer no allocation is retried. */
 		ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_SNDBUF,
 					&small, sizeof(small)));
 		ASSERT_TRUE(record_goes(self->fd[0], self->fd[1], 100));
@@ -276,7 +276,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 		else
 			close(self->fd[0]);
 		self->hit = fault_disarm();
-		/* close(2) resets the connection, although SO_LINGER does not request that. */
+		/* close(2) resets the connection, though SO_LINGER does not request it. */
 		if (!closing) {
 			ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_LINGER,
 						&linger, sizeof(linger)));
@@ -285,7 +285,7 @@ static void walk_batch_end(struct __test_metadata *_metadata,
 		self->fd[0] = -1;
 		n = recv(self->fd[1], seen, sizeof(seen), 0);
 		ASSERT_NE(0, n) TH_LOG("fault %u", self->nth);
-		/* TCP sends no FIN if it cannot allocate it. */
+		/* TCP sends no FIN if it has no memory for it. */
 		if (n > 0)
 			ASSERT_EQ(3000, n);
 	}
@@ -357,7 +357,7 @@ TEST_F_TIMEOUT(faults, start_a_listener, 120)
 	EXPECT_WALKED();
 }
 
-/* No memory for the RTR indication: no other FPDU may precede it (RFC 6581 section 5). */
+/* Without memory for the RTR indication no FPDU may be sent (RFC 6581 section 5). */
 TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 {
 	const struct model_enhanced enhanced = { .a = true, .b = true };
@@ -389,7 +389,7 @@ TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%d", err);
 		if (err)
 			ASSERT_EQ(0, decide(self->fd[0], MPA_ACCEPT));
-		/* The peer sends early: it should wait for the RTR indication. */
+		/* The peer sends too early: it should wait for the RTR indication. */
 		n = peer_fpdu(&peer, (const u8 *)"early", 5, octets);
 		ASSERT_EQ(0, write_all(self->fd[1], octets, n));
 		ASSERT_NE(0, poll_for(self->fd[0], POLLIN, 20000));
@@ -407,11 +407,11 @@ TEST_F_TIMEOUT(faults, rtr_indication_comes_first, 300)
 
 /* ---- faults in softirqs and in the work item ---- */
 
-/* Step of the space for allocations before the failing one. */
+/* The fault comes after a multiple of this number of octets. */
 #define SPACE_STEP	128
 #define SPACE_MAX	(24 * 1024)
 
-/* accept() fails and closes the connection, or its socket has MPA. */
+/* accept() fails and closes the connection, or the new socket has MPA. */
 TEST_F_TIMEOUT(faults, accept, 600)
 {
 	struct mpa_start start = {
@@ -446,20 +446,20 @@ TEST_F_TIMEOUT(faults, accept, 600)
 		}
 		ASSERT_TRUE(no_memory(err) || err == ENFILE) TH_LOG("%d", err);
 		without++;
-		/* If it failed before TCP was called, the child is still in the queue. */
+		/* If accept() failed before TCP was called, the child is still in the queue. */
 		if (poll_for(fd, POLLIN, 0) == POLLIN)
 			close(accept(fd, NULL, NULL));
 		ASSERT_EQ(0, recv(self->fd[0], self->buf, 1, 0));
 	} while (self->hit);
 	close(fd);
 	EXPECT_WALKED();
-	/* At least two allocations: the context, and the copy of the parameters. */
+	/* There are at least two allocations: the context and the copy of the parameters. */
 	EXPECT_LE(2, without);
 }
 
 /*
- * Faults in the work item of a responder, which replies and then verifies, and in the
- * softirqs of both ends.
+ * Faults in a responder's work item, which replies and then verifies, and in both ends'
+ * softirqs.
  */
 TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 {
@@ -486,10 +486,7 @@ TEST_F_TIMEOUT(faults, answer_and_receive, 600)
 		err = mpa_start_as(self->fd[0], &start) ? errno : 0;
 		self->hit = slab_fault_disarm();
 		if (no_memory(err)) {
-			/*
-			 * One of the call's own allocations has failed: no
-			 * effect.
-			 */
+			/* An allocation in the call failed: no effect. */
 			ASSERT_EQ(MPA_STATE_IDLE, mpa_info(self->fd[0]).state);
 			err = mpa_start_as(self->fd[0], &start) ? errno : 0;
 		}

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Faults: each operation is repeated with its first allocation or user copy
- * failing, then its second, and so on, until none is left to fail. In all cases
- * accepted octets must arrive, once and whole; errors must be documented; and a
- * failed call can be repeated.
+ * Faults: each operation is repeated, first with its first allocation or user copy
+ * failing, then with its second, and so on to the last. Accepted octets must always
+ * arrive, once and whole; errors must be documented; and a failed call can be repeated.
  *
- * The debug kernel checks that a fault leaks no memory.
+ * The debug kernel checks that no fault leaks memory.
  */
 #ifndef _MPA_FAULTS_H
 #define _MPA_FAULTS_H
@@ -19,7 +18,7 @@
 #define BUF		(256 << 10)
 #define FILE_LEN	100000
 
-/* The number of faults after which an operation must have succeeded. */
+/* Maximum number of faults before an operation must succeed. */
 #define FAULTS_MAX	2000
 
 /* ---- the fixture ---- */
@@ -48,7 +47,7 @@ FIXTURE_SETUP(faults)
 	    faults_set_up("fail_page_alloc") ||
 	    debugfs_put("fail_page_alloc", "min-order", "0") ||
 	    debugfs_put("fail_page_alloc", "ignore-gfp-highmem", "N"))
-		/* Not "return": the test itself would still run. */
+		/* Do not return: the test itself would still run. */
 		SKIP(_exit(255), "this kernel has no fault injection");
 	debugfs_put("fail_usercopy", "verbose", "0");
 }
@@ -62,7 +61,7 @@ FIXTURE_TEARDOWN(faults)
 	close(fail_nth_fd);
 }
 
-/* Open a new connection, and prepare the next fault. */
+/* Open a new connection, and arm the next fault. */
 static inline bool next(struct _test_data_faults *self)
 {
 	if (self->nth && !self->hit)
@@ -79,7 +78,7 @@ static inline bool next(struct _test_data_faults *self)
 	return true;
 }
 
-/* Every second connection has markers. */
+/* Every other connection has markers. */
 static inline unsigned int flags(const struct _test_data_faults *self)
 {
 	return self->nth & 2 ? MPA_START_MARKERS : 0;
@@ -94,14 +93,14 @@ static inline bool next_started(struct _test_data_faults *self)
 	return true;
 }
 
-/* The walk has reached its end, and at least one allocation or copy has failed. */
+/* The operation succeeded without a fault, after one fault or more. */
 #define EXPECT_WALKED() do {						\
 	EXPECT_FALSE(self->hit);					\
 	EXPECT_GT(self->nth, 1) TH_LOG("no fault came");		\
 	TH_LOG("%u faults", self->nth - 1);				\
 } while (0)
 
-/* An errno of a call that copies from the program, and allocates. */
+/* Whether this errno fits a call that copies from the program, and allocates. */
 static inline bool no_memory_or_fault(int err)
 {
 	return no_memory(err) || err == EFAULT;
@@ -114,8 +113,8 @@ static inline bool records_go(struct _test_data_faults *self)
 }
 
 /*
- * Repeat a call after a fault: it succeeds, as there is only one fault. So a function
- * that sends either sends all its octets or returns 0.
+ * Repeat a call after a fault. It succeeds, as there is only one fault. So a sending
+ * function sends all its octets, or returns 0.
  */
 static inline bool again(struct _test_data_faults *self)
 {

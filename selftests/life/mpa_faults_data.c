@@ -58,7 +58,7 @@ static size_t send_cut(struct _test_data_faults *self, int fd, u8 *row)
 	return send_cut_to(self, fd, row, 1024, 65536);
 }
 
-/* Several FPDUs in a run; sometimes one is on two pages. */
+/* A run has several FPDUs; sometimes one is on two pages. */
 static size_t send_cut_long(struct _test_data_faults *self, int fd, u8 *row)
 {
 	return send_cut_to(self, fd, row, 6000, 120000);
@@ -106,8 +106,8 @@ static size_t send_file(struct _test_data_faults *self, int fd, u8 *row)
 }
 
 /*
- * Receive octets in records from @fd, up to a record "the end"; @longest is set to the
- * length of the longest record.
+ * Receive records from @fd, up to the record "the end". @longest: set to the length of
+ * the longest.
  */
 static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 {
@@ -132,7 +132,7 @@ static ssize_t read_to_the_end(int fd, u8 *buf, size_t *longest)
 	}
 }
 
-/* Whether the send buffer becomes empty, after any fault. */
+/* Whether the send buffer becomes empty, in spite of a fault. */
 static bool all_acknowledged(int fd)
 {
 	long until = now_ms() + 20000;
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(faults, send_file, 300)
 
 /* ---- receiving ---- */
 
-/* Receive a record at fd[1], in calls for @step octets. Return: 0 if it is not as sent. */
+/* Receive a record at fd[1], @step octets a call. Return: 0 if it is not as sent. */
 static size_t receive(struct _test_data_faults *self, size_t len, size_t step, int how)
 {
 	size_t done = 0;
@@ -263,7 +263,7 @@ TEST_F_TIMEOUT(faults, receive_in_short_buffers, 300)
 	walk_receive(_metadata, self, 5000, 700);
 }
 
-/* The record exceeds the receive buffer, so it is moved to a stash. */
+/* The record exceeds the receive buffer, so it is moved to the stash. */
 TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 {
 	u8 *record = self->buf + MPA_ULPDU_MAX;
@@ -279,7 +279,10 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 		patience(self->fd[0], 20);
 		patience(self->fd[1], 20);
 		ASSERT_EQ(0, mpa_started_pair(self->fd, flags(self), 0));
-		/* Most faults affect the reader, not the work item. */
+		/*
+		 * The record has arrived, so most faults affect the reader, not the
+		 * work item.
+		 */
 		ASSERT_EQ(len, send(self->fd[0], record, len, 0));
 		fault_arm(self->nth);
 		got = receive(self, len, len, 0);
@@ -290,7 +293,7 @@ TEST_F_TIMEOUT(faults, receive_what_exceeds_the_buffer, 300)
 	EXPECT_WALKED();
 }
 
-/* Shrink caches, as under memory pressure: no pages are kept for reuse. */
+/* Shrink caches, as under memory pressure, so that no pages are kept for reuse. */
 static bool shrink(void)
 {
 	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
@@ -301,8 +304,8 @@ static bool shrink(void)
 }
 
 /*
- * A task in edge-triggered epoll that waits to send gets an event when there is
- * memory again; poll(2) reports no room until then.
+ * A task that waits in edge-triggered epoll to send gets an event once there is memory.
+ * Until then poll(2) reports no space.
  */
 static void room_reported(struct __test_metadata *_metadata,
 			  struct _test_data_faults *self, size_t len)
@@ -330,7 +333,7 @@ static void room_reported(struct __test_metadata *_metadata,
 				TH_LOG("fault %u: no edge", self->nth);
 			}
 		}
-		/* Repeat the send after EAGAIN, or an error before it took any octet. */
+		/* Repeat the send after EAGAIN, or after an error that took no octets. */
 		if (n < 0)
 			n = send(self->fd[0], record_row, len, MSG_NOSIGNAL);
 		ASSERT_EQ(len, n) TH_LOG("fault %u: %m", self->nth);

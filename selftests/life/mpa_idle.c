@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The memory that an idle connection uses in addition to plain TCP's: slab memory of
- * each end, before and after thousands of connections are started. And the memory that
- * is kept for reuse, and for how long.
+ * each end, before and after thousands of connections start; and the amount of memory
+ * that is kept for reuse, and the time.
  */
 
 #include <sys/resource.h>
@@ -11,10 +11,10 @@
 #include "mpa_harness.h"
 #include "mpa_proc.h"
 
-/* The allocator's size for the context: nothing else may stay allocated. */
+/* Slab object size of the context; nothing else may stay allocated. */
 #define CONTEXT		512
 
-/* Octets in use in all slab caches; -1 if the kernel does not show them. */
+/* Return: octets in use in all slab caches; -1 if the kernel does not show them. */
 static double slab_octets(void)
 {
 	FILE *slabinfo = fopen("/proc/slabinfo", "r");
@@ -31,7 +31,7 @@ static double slab_octets(void)
 	return octets;
 }
 
-/* With KASAN and similar checks an object is larger than requested. */
+/* With KASAN and similar checks objects are larger than requested. */
 static bool slabs_are_plain(void)
 {
 	unsigned long all, objects, slab_pages, size = 0;
@@ -106,7 +106,7 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 			ASSERT_EQ(0, mpa_start(fd[1], MPA_ROLE_DIRECT, 0));
 		}
 	}
-	/* Memory used for startup is freed some grace periods later. */
+	/* Memory for startup is freed some grace periods later. */
 	do
 		each = (slab_octets() - before) / self->n / 2;
 	while (each > CONTEXT * 1.05 && slabs_are_plain() &&
@@ -123,7 +123,7 @@ TEST_F_TIMEOUT(idle, connections_are_cheap, 280)
 
 /* ---- pages kept for reuse ---- */
 
-/* Maximum number of pages kept, on each processor. */
+/* Maximum number of pages kept on each processor. */
 #define KEPT_MAX	(128 * (sysconf(_SC_PAGESIZE) > 32768 ? \
 				sysconf(_SC_PAGESIZE) : 32768))
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which sockets get MPA's operations, and how long they need the module: children
- * of other listeners, users inside the kernel, sockets that are referenced after
- * their file is closed.
+ * Sockets that get MPA's operations, and how long they need the module: children that
+ * migrate to other listeners, users inside the kernel, sockets that outlive their file.
  */
 
 #include <sys/epoll.h>
@@ -60,7 +59,7 @@ static int put_text(const char *path, const char *text)
 	return err;
 }
 
-/* Open one of a group of listeners with the same port. */
+/* Open one listener of a group on the same port. */
 static int listener_of(struct _test_data_life *self, bool mpa, int protocol)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, protocol);
@@ -116,7 +115,10 @@ static bool served(int fd)
 	       !memcmp(reply, "MPA ID Rep Frame", 16);
 }
 
-/* Open a listener with a client in its queue, which moves to another listener. */
+/*
+ * Open a listener, with a client that migrates from another listener's queue. Return:
+ * the listener, or -1.
+ */
 static int moved_to(struct _test_data_life *self, bool mpa, int protocol,
 		    int *client_fd)
 {
@@ -141,7 +143,7 @@ static int moved(struct _test_data_life *self, bool mpa, int *client_fd)
 
 /* ---- sockets without MPA ---- */
 
-/* Three ways to end a listener. */
+/* End a listener in one of three ways. */
 static int listener_end(int fd, int how)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -169,7 +171,6 @@ TEST_F(life, plain_child_in_the_queue_of_a_listener_is_shut_down_with_it)
 	}
 }
 
-/* A child moves from a listener without MPA to one with MPA. */
 TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -183,7 +184,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, c, &event));
 	ASSERT_EQ(0, ask_of(fd));
-	/* The first call on the child. */
+	/* This is the first call on the child. */
 	EXPECT_TRUE(served(fd));
 	peer.fd = fd;
 	ASSERT_EQ(0, peer_send_record(&peer, 50));
@@ -196,7 +197,7 @@ TEST_F(life, child_that_moves_to_a_listener_with_mpa_starts)
 	close(to);
 }
 
-/* A child moves from a listener with MPA to a listener of TCP or MPTCP. */
+/* A child migrates from a listener with MPA to one of TCP or MPTCP. */
 static void is_ordinary_tcp(struct __test_metadata *_metadata,
 			    struct _test_data_life *self, int protocol)
 {
@@ -221,7 +222,7 @@ static void is_ordinary_tcp(struct __test_metadata *_metadata,
 	EXPECT_EQ(3, pending);
 	EXPECT_EQ(3, splice(c, NULL, pipe_fd[1], NULL, 3, 0));
 
-	/* MPA can be attached to it as to any other socket. */
+	/* MPA can be attached to the child as to any other socket. */
 	ASSERT_EQ(0, mpa_attach(c));
 	ASSERT_EQ(0, mpa_start_as(c, &self->start));
 	ASSERT_EQ(0, ask_of(fd));
@@ -257,7 +258,7 @@ TEST_F(life, child_that_moves_to_a_listener_of_mptcp_is_tcp)
 	is_ordinary_tcp(_metadata, self, IPPROTO_MPTCP);
 }
 
-/* MPTCP replaces a child's operations on accept(2); no worker runs before close(2). */
+/* MPTCP replaces a child's operations at accept(2); no worker runs before close(2). */
 TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 {
 	int fd, to, i;
@@ -281,8 +282,8 @@ TEST_F(life, child_that_moves_to_mptcp_and_is_closed_at_once)
 }
 
 /*
- * If SMC falls back to TCP, it gives the program a file of its TCP socket, whose
- * callbacks it has replaced.
+ * If SMC falls back to TCP, the program gets a file of the TCP socket, whose callbacks
+ * SMC has replaced.
  */
 TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
 {
@@ -307,8 +308,8 @@ TEST_F(life, socket_that_smc_has_hooked_is_not_attached)
 }
 
 /*
- * The same with a user inside the kernel: kernel_accept() gives the child the
- * operations of the listener to which it has moved.
+ * As above, with a user inside the kernel: kernel_accept() gives the child the
+ * operations of its new listener.
  */
 TEST_F(life, child_that_moves_is_attached_to_by_the_kernel)
 {
@@ -357,7 +358,7 @@ static int disconnect(int fd)
 	return connect(fd, &none, sizeof(none));
 }
 
-/* Listen on a socket that was a connection. */
+/* Listen on a socket that had a connection. */
 static int listen_anew(struct _test_data_life *self, int fd, bool start)
 {
 	socklen_t len = sizeof(self->addr);
@@ -369,7 +370,7 @@ static int listen_anew(struct _test_data_life *self, int fd, bool start)
 	       getsockname(fd, (void *)&self->addr, &len) ? -1 : 0;
 }
 
-/* A failed connection leaves no state in the socket. */
+/* A failed connection leaves no MPA state in the socket. */
 TEST_F(life, socket_that_was_rejected_may_listen)
 {
 	int fd[2], clients[4], i;
@@ -401,8 +402,8 @@ static int module_reload(void)
 }
 
 /*
- * A queued packet holds its socket, long after that was closed. The socket must not
- * have a pointer into the module; a kernel with KASAN checks that.
+ * A queued packet holds its socket long after the close. The socket must have no
+ * pointer into the module; KASAN checks that.
  */
 TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 {
@@ -418,7 +419,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	ASSERT_LE(0, c);
 	ASSERT_EQ(0, system("modprobe -q sch_netem; "
 			    "tc qdisc add dev lo root netem delay 3s"));
-	/* Both connections are reset, the accepted one and the one in the accept queue. */
+	/* Reset the accepted connection, and the one in the accept queue. */
 	hang_up(c);
 	close(to);
 	for (i = 0; i < 2; i++)
@@ -428,7 +429,7 @@ TEST_F(life, packets_of_dead_sockets_do_not_need_the_module)
 	usleep(5000000);
 }
 
-/* A handshake that has not ended holds its listener. */
+/* An unfinished handshake holds its listener. */
 TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 {
 	int fd, to;
@@ -444,13 +445,13 @@ TEST_F(life, handshakes_of_dead_listeners_do_not_need_the_module)
 	close(to);
 	ASSERT_TRUE(module_unused());
 	ASSERT_EQ(0, module_reload());
-	/* An administrator and TCP's timer read its state. */
+	/* An administrator and TCP's timer read the handshake's state. */
 	EXPECT_EQ(0, system("ss -HK state syn-recv >/dev/null"));
 	usleep(5000000);
 	close(fd);
 }
 
-/* A listener with TCP_DEFER_ACCEPT: handshakes end when octets arrive, within 30 s. */
+/* Open a listener with TCP_DEFER_ACCEPT: a handshake ends when octets arrive, within 30 s. */
 static int deferring_listener(struct _test_data_life *self, bool mpa)
 {
 	int fd = listener(self, mpa);
@@ -460,8 +461,8 @@ static int deferring_listener(struct _test_data_life *self, bool mpa)
 }
 
 /*
- * A handshake moves to another listener, but keeps the operations of the first one,
- * which TCP reads when the handshake ends.
+ * A handshake migrates to another listener, but keeps the first one's operations, which
+ * TCP reads when the handshake ends.
  */
 TEST_F(life, handshakes_that_move_do_not_need_the_module)
 {
@@ -525,7 +526,7 @@ TEST_F(life, every_reference_is_given_back)
 			else
 				close(c);
 		} else if (i < 8) {
-			/* A child of the same kind that is not accepted. */
+			/* This child is of the same kind, but is not accepted. */
 			hang_up(client(self));
 			shutdown(to, SHUT_RDWR);
 		}
@@ -547,7 +548,7 @@ TEST_F(life, kernel_accepts)
 	if (!getenv("MPA_KERNEL"))
 		SKIP(return, "needs kmod/mpa_kernel_user.ko");
 	ASSERT_TRUE(module_unused());
-	/* A child of a listener with MPA. */
+	/* Use a child of a listener with MPA. */
 	to = listener(self, true);
 	fd = client(self);
 	snprintf(args, sizeof(args), "how=accept fd=%d", to);
@@ -557,7 +558,7 @@ TEST_F(life, kernel_accepts)
 	close(to);
 	EXPECT_TRUE(module_unused());
 
-	/* A child of a listener without MPA. */
+	/* Use a child of a listener without MPA. */
 	self->addr.sin_port = 0;
 	to = moved(self, true, &fd);
 	ASSERT_LE(0, to);
@@ -577,7 +578,7 @@ static bool has_callbacks_of_tcp(int fd)
 	return kernel_user(args);
 }
 
-/* A listener's callbacks are called without its lock, which MPA's callbacks need. */
+/* TCP calls a listener's callbacks without its lock, but MPA's callbacks need it. */
 TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 {
 	int fd, to, c;
@@ -601,14 +602,14 @@ TEST_F(life, listener_keeps_the_callbacks_of_tcp)
 	ASSERT_EQ(0, ask_of(fd));
 	ASSERT_TRUE(served(fd));
 	EXPECT_TRUE(has_callbacks_of_tcp(to));
-	/* A connection on which MPA was started has others. */
+	/* A socket with MPA started has other callbacks. */
 	EXPECT_FALSE(has_callbacks_of_tcp(c));
 	close(c);
 	close(fd);
 	close(to);
 }
 
-/* Copy a socket's callbacks to another socket, or back. */
+/* Have the kernel module save, take or restore @fd's callbacks; @keeper holds them. */
 static bool with_callbacks(const char *how, int fd, int keeper)
 {
 	char args[64];
@@ -617,7 +618,10 @@ static bool with_callbacks(const char *how, int fd, int keeper)
 	return kernel_user(args);
 }
 
-/* Octets and the end of stream arrive for children that were not accepted. */
+/*
+ * Whether children are not in startup before accept(2), though octets and the end of
+ * stream arrive.
+ */
 static bool silent_before_accept(struct _test_data_life *self)
 {
 	int fd[4], i, in;
@@ -664,7 +668,7 @@ TEST_F(life, start_over_callbacks_of_others_leaves_a_plain_socket)
 	close(keeper);
 }
 
-/* A user that has replaced MPA's callbacks may restore them. */
+/* Another user has replaced MPA's callbacks, and may still restore them. */
 TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 {
 	int fd[2], keeper, c, other;
@@ -699,7 +703,7 @@ TEST_F(life, socket_with_callbacks_of_others_is_not_disconnected)
 	close(keeper);
 }
 
-/* Children do not inherit MPA's callbacks that a user has put back into their listener. */
+/* A user has put MPA's callbacks back into a listener: children do not inherit them. */
 TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 {
 	int fd[2], keeper, c, other;
@@ -736,8 +740,8 @@ TEST_F(life, children_have_not_what_is_put_back_into_their_listener)
 }
 
 /*
- * A user who causes page faults under the locks of many sockets, and does not serve
- * them, must not delay other sockets.
+ * A user causes page faults under many sockets' locks, and does not serve them. Other
+ * sockets must not wait.
  */
 TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 {
@@ -770,7 +774,7 @@ TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 			 HELD_FIRST, HELD);
 		_exit(!kernel_user(args));
 	}
-	/* All startups have timed out by now; ending them needs the socket locks. */
+	/* By now all startups have timed out; ending them needs the socket locks. */
 	usleep(3000000);
 	ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
 	began = now_ms();
@@ -786,7 +790,7 @@ TEST_F_TIMEOUT(life, locks_that_are_held_stop_nobody_else, 300)
 	EXPECT_TRUE(record_goes(fd[0], fd[1], 100));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
-	/* Deferred work is done when the locks are free. */
+	/* Deferred work runs once the locks are free. */
 	for (i = 0; i < HELD; i++) {
 		EXPECT_NE(0, POLLERR & poll_for(HELD_FIRST + i, POLLIN, 20000));
 		EXPECT_EQ(ETIMEDOUT, so_error(HELD_FIRST + i));

@@ -7,7 +7,7 @@
 #include "mpa_test.h"
 #include "mpa_harness.h"
 
-#define STRANGERS	50	/* as each is a race */
+#define STRANGERS	50	/* many, as each is a race */
 
 FIXTURE(listener)
 {
@@ -76,7 +76,6 @@ static int listener_moved(struct _test_data_listener *self)
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
-	/* The port is at the same offset in both families. */
 	if (getsockname(self->fd, (void *)&addr, &len))
 		return -1;
 	((struct sockaddr_in *)&self->addr)->sin_port =
@@ -94,7 +93,7 @@ static int client(struct _test_data_listener *self)
 	return fd;
 }
 
-/* A client that sends the first @len octets of a request of 20 + 3 octets. */
+/* Connect, and send the first @len octets of a request of 20 + 3 octets. */
 static int client_says(struct _test_data_listener *self, size_t len)
 {
 	u8 frame[FRAME_LEN + 3] = {};
@@ -166,7 +165,7 @@ TEST_F(listener, each_child_starts_by_itself)
 		EXPECT_TRUE(record_good(self->buf, 600 + i));
 		EXPECT_EQ(1, mpa_info(children[i]).rx_ulpdus);
 	}
-	/* Children need neither their listener nor each other. */
+	/* Children do not need their listener, nor each other. */
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < 8; i++) {
@@ -177,12 +176,12 @@ TEST_F(listener, each_child_starts_by_itself)
 	}
 }
 
-/* MPA_START before listen(2), so that no client can connect earlier. */
+/* MPA_START precedes listen(2), so that no client can connect before MPA_START. */
 TEST_F(listener, start_before_listen)
 {
 	int fd, c, first;
 
-	/* The fixture's port is free when its socket is closed. */
+	/* Once its socket is closed, the fixture's port is free. */
 	close(self->fd);
 	first = socket(variant->family, SOCK_STREAM, 0);
 	ASSERT_EQ(0, mpa_attach(first));
@@ -235,7 +234,7 @@ TEST_F(listener, start_before_connect_is_forgotten)
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 	ASSERT_EQ(0, mpa_start(fd, MPA_ROLE_INITIATOR, 0));
 	EXPECT_TRUE(record_goes(fd, c, 99));
-	/* It does not listen when the connection has ended. */
+	/* The socket does not listen after the connection has ended. */
 	hang_up(c);
 	EXPECT_NE(0, POLLHUP & poll_for(fd, 0, 20000));
 	EXPECT_EQ(-1, mpa_start_as(fd, &self->start));
@@ -249,7 +248,7 @@ TEST_F(listener, request_waits_for_accept)
 	ASSERT_EQ(0, listener_start(self));
 	fd = client_says(self, FRAME_LEN + 3);
 	ASSERT_EQ(POLLIN, poll_for(self->fd, POLLIN, 20000));
-	/* No reply before accept(2). */
+	/* There is no reply before accept(2). */
 	EXPECT_EQ(0, poll_for(fd, POLLIN, 30));
 	c = child(self);
 	ASSERT_LE(0, c);
@@ -309,7 +308,7 @@ TEST_F(listener, children_of_an_attached_listener_are_idle)
 	close(fd);
 }
 
-/* The listener's parameters at the time of accept() apply. */
+/* The listener's parameters at accept(2) apply. */
 TEST_F(listener, listener_is_started_after_a_client_has_come)
 {
 	int fd, c;
@@ -325,7 +324,7 @@ TEST_F(listener, listener_is_started_after_a_client_has_come)
 	close(fd);
 }
 
-/* A listener's handshakes run without its lock, so its state must not change meanwhile. */
+/* TCP handles a listener's handshakes without its lock, so its operations must not change. */
 TEST_F(listener, socket_that_listens_is_not_attached)
 {
 	int fd, c;
@@ -402,7 +401,7 @@ TEST_F(listener, many_children_at_once)
 	}
 }
 
-/* Clients that are silent, have sent half a request or a whole one, or have closed. */
+/* Add clients: silent, with half a request, with a whole request, and closed. */
 static void fill_queue(struct _test_data_listener *self, int fd[40])
 {
 	const size_t says[] = { 0, 11, FRAME_LEN + 3, 5 };
@@ -439,7 +438,7 @@ TEST_F(listener, end_of_a_listener_ends_the_children_in_its_queue)
 		}
 		if (round == 3)
 			break;
-		/* It may listen again, and its children start as before. */
+		/* The socket may listen again, and its children start as before. */
 		ASSERT_EQ(0, listen(self->fd, 512));
 		ASSERT_EQ(0, listener_moved(self));
 		fd[0] = client_says(self, FRAME_LEN + 3);
@@ -482,7 +481,7 @@ TEST_F(listener, child_whose_client_has_no_more_to_say_is_judged_at_accept)
 	};
 	unsigned int i;
 
-	/* Longer than the receive timeout of a child. */
+	/* This exceeds a child's receive timeout. */
 	self->start.timeout_ms = 600000;
 	ASSERT_EQ(0, listener_start(self));
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -552,7 +551,6 @@ TEST_F(listener, plain_child_is_accepted_with_its_address)
 		fd = accept(self->fd, (void *)&addr, &len);
 		ASSERT_LE(0, fd)
 			TH_LOG("peer %d: errno %d", i, errno);
-		/* The port is at the same offset in both families. */
 		EXPECT_EQ(((struct sockaddr_in *)&own)->sin_port,
 			  ((struct sockaddr_in *)&addr)->sin_port);
 		EXPECT_EQ(-1, recv(fd, self->buf, 1, 0));
@@ -563,9 +561,7 @@ TEST_F(listener, plain_child_is_accepted_with_its_address)
 	}
 }
 
-/*
- * The timeout begins with accept(2): the client is not responsible for the time before.
- */
+/* The timeout begins at accept(2): the client is not to blame for the time before. */
 TEST_F(listener, timeout_of_children_begins_with_accept)
 {
 	int silent, fd, c;
@@ -664,8 +660,8 @@ TEST_F(listener, several_processes_accept)
 }
 
 /*
- * Urgent octets are part of the stream, even before the child is accepted. Without
- * SO_OOBINLINE TCP would skip each of these octets when the next one arrives.
+ * Urgent octets are part of the stream, even before accept(2). Without SO_OOBINLINE TCP
+ * would skip each urgent octet when the next arrives.
  */
 TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 {
@@ -710,7 +706,7 @@ TEST_F(listener, request_of_urgent_octets_waits_to_be_accepted)
 
 #define SYN_RECV	3	/* the value in TCP_INFO */
 
-/* A client that sends its request with its SYN, and continues. */
+/* Connect, and send the request in the SYN and after it. */
 static int client_opens_fast(struct _test_data_listener *self)
 {
 	int fd = socket(self->addr.ss_family, SOCK_STREAM, 0);
@@ -722,12 +718,12 @@ static int client_opens_fast(struct _test_data_listener *self)
 		      (void *)&self->addr, self->len) == FRAME_LEN ? fd : -1;
 }
 
-/* With octets in its SYN (TCP Fast Open) a child can be accepted, read from and written to. */
+/* With octets in its SYN (TCP Fast Open) a child can be accepted, read and written at once. */
 TEST_F(listener, child_starts_before_its_handshake_is_over)
 {
 	int fd, c, attached;
 
-	/* Without cookies, and for all listeners. */
+	/* Use no cookies, and allow all listeners. */
 	ASSERT_EQ(0, system("echo 1543 >/proc/sys/net/ipv4/tcp_fastopen"));
 	if (system("modprobe -q sch_netem; "
 		   "tc qdisc add dev lo root netem delay 400ms"))
@@ -772,7 +768,7 @@ static int oob_inline(int fd)
 	return on;
 }
 
-/* A child inherits SO_OOBINLINE from the listener; then only the user sets it. */
+/* A child inherits SO_OOBINLINE from the listener; later only the user sets it. */
 TEST_F(listener, option_for_urgent_octets_is_the_users_from_accept_on)
 {
 	int fd, c, on, seen, wanted, i;
@@ -818,7 +814,7 @@ static void *accepts(void *listener)
 	return (void *)(long)accept(*(int *)listener, NULL, NULL);
 }
 
-/* While one thread accepts, another one turns the listener into an initiator. */
+/* While one thread accepts, another connects the listener's socket as an initiator. */
 TEST(child_of_a_listener_that_connects_is_not_started_like_it)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET }, to = at;

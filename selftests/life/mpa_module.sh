@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Loading, unloading, and what the kernel keeps of closed sockets.
+# Loading, unloading, and state that remains after sockets are closed.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,7 +17,7 @@ users() {
 	cat /sys/module/mpa/refcnt
 }
 
-# load PARAMETER...
+# load PARAMETER...: load the module with these parameters
 load() {
 	if [[ -n ${MPA_KO:-} ]]; then
 		insmod "$MPA_KO" "$@"
@@ -31,7 +31,7 @@ available() {
 }
 
 tap_run "ulp_is_announced" available
-# Sockets of dead processes are destroyed asynchronously.
+# Dead processes' sockets are destroyed asynchronously.
 mpa_unused 60 || true
 [[ $(users) = 0 ]]
 tap_ok $? "no_socket_no_user" "refcnt $(users)"
@@ -40,8 +40,8 @@ lockstep() {
 	cat /sys/module/mpa/parameters/crc_lockstep
 }
 
-# Whether CRCs of three FPDUs are computed in parallel: not where a processor lacks
-# the instruction, or the kernel has something faster.
+# Are CRCs of three FPDUs computed in parallel? Not if the processor lacks the
+# instruction, or the kernel has a faster method.
 case "$(lockstep) $(grep -m 1 '^flags' /proc/cpuinfo) $(uname -m)" in
 N*" i686") tap_ok 0 "crcs_of_three_are_used # SKIP needs 64 bits" ;;
 N*" avx512vl "*) tap_ok 0 "crcs_of_three_are_used # SKIP AVX-512 is better" ;;
@@ -51,14 +51,14 @@ Y*" sse4_2 "*) tap_ok 0 "crcs_of_three_are_used" ;;
 *) tap_ok 0 "crcs_of_three_are_used # SKIP no crc32 instruction" ;;
 esac
 
-# A connection that stays open until its ends are asked to close it.
+# This connection stays open until its ends are asked to close it.
 fifo=$(mktemp -u)
 mkfifo "$fifo"
 "$bin/mpa_transfer" listen 127.0.0.1 $port 1 1-10,64768x1 >"$fifo" &
 exec 7<"$fifo"
 rm "$fifo"
 read -r -u 7 _
-# A peer that never replies keeps the initiator in startup.
+# This peer never replies, so the initiator stays in startup.
 "$bin/mpa_transfer" listen 127.0.0.1 $((port + 1)) 1 1-1 > >(cat >/dev/null) &
 mute=$!
 kill -STOP $mute
@@ -93,7 +93,7 @@ tap_run "unload" rmmod mpa
 rc=0
 available && rc=1
 tap_ok $rc "ulp_is_gone"
-# Only the kernel's CRC.
+# Load only the kernel's CRC.
 modprobe -q libcrc32c || true
 tap_run "load_again" load crc_lockstep=0
 rc=0

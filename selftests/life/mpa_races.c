@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Races: many threads on one socket, ends that are killed, thousands of
- * connections that are opened and closed while the module is being unloaded. A thread
- * or process may only see whole records, or an end.
+ * Races: many threads on one socket, killed ends, and thousands of connections while
+ * the module is unloaded. A thread or process sees only whole records, or an end.
  *
- * With MPA_LONG in the environment, many more rounds: 10 000 kills.
+ * MPA_LONG in the environment adds many rounds: 10 000 kills.
  */
 
 #include <pthread.h>
@@ -20,7 +19,7 @@ static unsigned int rounds(unsigned int few, unsigned int many)
 	return getenv("MPA_LONG") ? many : few;
 }
 
-/* Each thread gets the same sequence in each run; only the interleaving differs. */
+/* Each thread gets the same random numbers in each run; only the interleaving differs. */
 static u32 dice(u32 *seed, u32 sides)
 {
 	*seed = *seed * 1664525 + 1013904223;
@@ -33,10 +32,10 @@ struct crowd {
 	int fd[2];
 	unsigned int calls;
 	bool stop;
-	unsigned long sent;	/* records, from fd[0] */
-	unsigned long got;	/* at fd[1] */
+	unsigned long sent;	/* records sent at fd[0] */
+	unsigned long got;	/* records received at fd[1] */
 	unsigned long bad;
-	unsigned long odd;	/* results that should not occur */
+	unsigned long odd;	/* wrong results */
 	bool may_end;
 };
 
@@ -52,7 +51,7 @@ static void odd(struct crowd *crowd, const char *call, ssize_t ret)
 	__atomic_add_fetch(&crowd->odd, 1, __ATOMIC_RELAXED);
 }
 
-/* An errno of a call on a connection that another thread may have ended. */
+/* Whether this errno may occur after another thread has ended the connection. */
 static bool the_end(const struct crowd *crowd)
 {
 	return crowd->may_end && (errno == EPIPE || errno == EBADF ||
@@ -191,7 +190,7 @@ static void *meddler(void *arg)
 			getsockopt(fd, SOL_TCP, TCP_CORK, value, &len);
 			break;
 		case 9:
-			/* All connections are refused now. */
+			/* From now on all connections are refused. */
 			if (!mpa_start_as(fd, &start) ||
 			    !setsockopt(fd, SOL_MPA, MPA_ACCEPT, NULL, 0) ||
 			    !setsockopt(fd, SOL_MPA, MPA_REJECT, NULL, 0) ||
@@ -297,7 +296,7 @@ TEST_F_TIMEOUT(races, calls_from_all_sides, 600)
 	}
 }
 
-/* One end is closed while its threads, and the other's, are inside calls. */
+/* Close one end while threads of both ends are in calls. */
 TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -327,7 +326,7 @@ TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 			close(crowd->fd[end]);
 			break;
 		}
-		/* A waiting thread holds the file that has been closed. */
+		/* A waiting thread holds the closed file. */
 		poll(NULL, 0, dice(&seed, 3));
 		shutdown(crowd->fd[!end], SHUT_RDWR);
 		crowd->stop = true;
@@ -341,7 +340,7 @@ TEST_F_TIMEOUT(races, end_while_others_are_inside, 600)
 
 /* ---- processes that are killed ---- */
 
-/* Exchange records until the end. Return: 0, or 1 if a record was not as sent. */
+/* Exchange records until the end. Return: 1 if a record was not as sent, otherwise 0. */
 static int exchange(int fd, u32 seed)
 {
 	static u8 octets[MPA_ULPDU_MAX], seen[MPA_ULPDU_MAX];
@@ -378,7 +377,7 @@ static pid_t exchanger(const int fd[2], int way, u32 seed)
 	if (pid)
 		return pid;
 	close(fd[!way]);
-	/* Neither a killed peer nor an unloaded module is a failure. */
+	/* A killed peer or an unloaded module is no failure. */
 	if (mpa_attach(fd[way]))
 		_exit(errno == ENOTCONN || errno == ENOENT ? 0 : 2);
 	if (mpa_start_as(fd[way], &start))
@@ -387,7 +386,7 @@ static pid_t exchanger(const int fd[2], int way, u32 seed)
 	_exit(exchange(fd[way], seed));
 }
 
-/* Unload the module if it is not used, and load it again in any case. */
+/* Unload the module if it is unused; load it again in any case. */
 static void try_to_unload(struct crowd *crowd, int ko)
 {
 	if (!syscall(SYS_delete_module, "mpa", O_NONBLOCK)) {
@@ -457,7 +456,7 @@ static int listen_at(struct sockaddr_in *addr, const struct mpa_start *start)
 	return fd;
 }
 
-/* Connections that have ended are no longer counted. */
+/* Ended connections are no longer counted. */
 TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 {
 	struct mpa_start start = {
@@ -468,7 +467,7 @@ TEST_F_TIMEOUT(races, thousands_come_and_go, 600)
 	u32 seed = 3;
 	int listener;
 
-	/* Allow an initiator, a responder, and some sockets that are being closed. */
+	/* Allow an initiator, a responder, and some sockets that are closing. */
 	ASSERT_EQ(0, sysctl_put("startup_max", 8));
 	listener = listen_at(&addr, &start);
 	ASSERT_LE(0, listener);
@@ -528,7 +527,7 @@ static int users(void)
 	return atoi(text);
 }
 
-/* The module is unloaded while no socket uses it, and only then. */
+/* The module can be unloaded if and only if no socket uses it. */
 TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 {
 	struct crowd *crowd = &self->crowd;
@@ -538,13 +537,13 @@ TEST_F_TIMEOUT(races, unload_meanwhile, 600)
 
 	if (!getenv("MPA_KO"))
 		SKIP(return, "MPA_KO does not name the module");
-	/* Sockets of earlier tests are destroyed asynchronously. */
+	/* Earlier tests' sockets are destroyed asynchronously. */
 	while (users() && now_ms() < until)
 		poll(NULL, 0, 50);
 	EXPECT_EQ(0, users());
 	until = now_ms() + 100000;
 	pthread_create(&thread, NULL, unloader, crowd);
-	/* On a busy machine, also continue until both were seen. */
+	/* On a busy machine, continue until both were seen. */
 	for (i = 0; i < rounds(100, 2000) ||
 	     ((!__atomic_load_n(&crowd->got, __ATOMIC_RELAXED) ||
 	       !__atomic_load_n(&crowd->bad, __ATOMIC_RELAXED)) &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE: records after a gap are delivered at once. RFC 5044 sections 3, 6,
- * 8 and appendix A.3.
+ * MPA_PLACE: records after a gap are delivered at once (RFC 5044 sections 3, 6, 8 and
+ * appendix A.3).
  */
 
 #include <poll.h>
@@ -43,7 +43,7 @@ TEST_F(place, records_after_a_lost_one_come_at_once)
 	EXPECT_EQ(stream_end(self), mpa_info(self->fd).rx_edge);
 }
 
-/* Records in order are returned first, then those out of order, the lowest first. */
+/* Records in order come first, then records out of order, the lowest first. */
 TEST_F(place, order_comes_first)
 {
 	stream_add_many(self, 1000, 8);
@@ -66,7 +66,7 @@ TEST_F(place, order_comes_first)
 	ORDERED(7);
 }
 
-/* A record arrives in segments of any length, cut at any octet. */
+/* A record arrives in segments of any length. */
 TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 {
 	unsigned int i;
@@ -77,7 +77,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 		stream_add_many(self, 700, 1);
 		stream_add_many(self, 600, 3);
 		at = self->start[i + 1];
-		/* A record of 600 octets contains a marker. */
+		/* A record of 600 octets has a marker. */
 		ASSERT_EQ(0, come_cut(self, at, self->start[i + 3], cut));
 		ASSERT_TRUE(gives(self, i + 1, true)) {
 			TH_LOG("in steps of %u", cut);
@@ -90,7 +90,7 @@ TEST_F_TIMEOUT(place, records_cut_anywhere, 300)
 	}
 }
 
-/* Append a record whose FPDU ends @behind octets after the place of a marker. */
+/* Append a record whose FPDU ends @behind octets after a marker's place. */
 static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 {
 	const struct peer peer = self->peer;
@@ -104,7 +104,7 @@ static void stream_add_up_to(struct _test_data_place *self, u32 behind)
 	self->records++;
 }
 
-/* A record's first octet is at every distance from a marker. */
+/* Records begin at every distance from a marker. */
 TEST_F_TIMEOUT(place, records_beside_markers, 300)
 {
 	unsigned int i;
@@ -118,7 +118,7 @@ TEST_F_TIMEOUT(place, records_beside_markers, 300)
 		stream_add_up_to(self, at);
 		stream_add(self, 1100);
 		stream_add(self, 510);
-		/* Markers are read before the record is complete. */
+		/* The search reads markers before the record is complete. */
 		ASSERT_EQ(0, come(self, self->start[i + 1],
 				  self->start[i + 1] + 700));
 		ASSERT_EQ(0, come(self, self->start[i + 1] + 700,
@@ -161,7 +161,7 @@ TEST_F_TIMEOUT(place, large_records, 300)
 	stream_add(self, 64768);
 	stream_add(self, 3000);
 	stream_add(self, 64000);
-	/* The middle of the records is missing. */
+	/* The records in the middle are missing. */
 	ASSERT_EQ(0, come(self, 0, 20000));
 	ASSERT_EQ(0, come(self, 22000, self->start[1] + 30000));
 	ASSERT_EQ(0, come(self, self->start[1] + 31000, stream_end(self)));
@@ -177,8 +177,8 @@ TEST_F_TIMEOUT(place, large_records, 300)
 }
 
 /*
- * An FPDU whose only marker lies in two adjacent islands, of which TCP has
- * forgotten one (it remembers four).
+ * An FPDU has its only marker in two adjacent islands. TCP, which remembers four, has
+ * forgotten one.
  */
 TEST_F(place, marker_in_two_islands)
 {
@@ -195,7 +195,7 @@ TEST_F(place, marker_in_two_islands)
 	usleep(20000);
 	ASSERT_EQ(0, come(self, self->start[at], marker + 2));
 	PLACED(at);
-	/* The same with a new island after it. */
+	/* As above, with a new island after it. */
 	ASSERT_EQ(0, come(self, self->start[at + 1], marker + 512 + 1));
 	for (i = 6; i < 12; i++)
 		COME(at + 10 + 3 * i, at + 11 + 3 * i);
@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(place, maximum_of_pieces_inspected, 120)
 	for (pieces = 120; pieces < 136; pieces++) {
 		base = self->records;
 		stream_add_many(self, 600, 2);
-		/* One record in that number of pieces, and one without a marker. */
+		/* One record arrives in @pieces pieces, and one has no marker. */
 		stream_add(self, pieces - 6);
 		stream_add(self, 2);
 		COME(base + 1, base + 2);
@@ -233,7 +233,7 @@ TEST_F_TIMEOUT(place, maximum_of_pieces_inspected, 120)
 	}
 }
 
-/* After the connection has ended nothing is searched. */
+/* After the connection has ended there is no search. */
 TEST_F(place, option_after_a_reset)
 {
 	ASSERT_EQ(0, set_int(self->fd, MPA_PLACE, 0));
@@ -250,7 +250,7 @@ TEST_F(place, option_after_a_reset)
 	EXPECT_EQ(ENOTCONN, errno);
 }
 
-/* A gap is filled from its end, in segments of one octet. */
+/* A gap closes from its end, by segments of one octet. */
 TEST_F(place, gap_closes_from_its_end)
 {
 	u32 at;
@@ -269,7 +269,7 @@ TEST_F(place, gap_closes_from_its_end)
 	NOTHING();
 }
 
-/* More gaps than the limit: further records wait for order, or for a free entry. */
+/* There are more gaps than the limit: further records wait for order, or for a free entry. */
 TEST_F_TIMEOUT(place, more_gaps_than_there_may_be, 300)
 {
 	const unsigned int n = MPA_PLACE_MAX + 50;
@@ -323,7 +323,7 @@ TEST_F(place, one_that_the_buffer_is_too_short_for_waits)
 	EXPECT_EQ(5, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* Two records wait, for both of which the buffer was too short. */
+/* The buffer was too short for two records: both wait. */
 TEST_F(place, two_that_the_buffer_is_too_short_for_wait)
 {
 	stream_add(self, 600);
@@ -403,7 +403,7 @@ TEST_F(place, batch_of_contiguous_records)
 	NOTHING();
 }
 
-/* Each record that can be read causes an edge. */
+/* Each readable record causes an edge. */
 TEST_F(place, edge_triggered_readers)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
@@ -416,7 +416,7 @@ TEST_F(place, edge_triggered_readers)
 	for (i = 1; i < 8; i++) {
 		COME(i, i + 1);
 		ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
-		/* The first record is not read: each further one causes an edge nevertheless. */
+		/* The first record is not read; each later one causes an edge nevertheless. */
 		if (i > 1)
 			ASSERT_TRUE(gives(self, i - 1, true));
 		/* Skip earlier edges. */
@@ -472,7 +472,7 @@ TEST_F(place, option_needs_markers_and_crcs)
 	hang_up(other[1]);
 }
 
-/* MPA_PLACE before Full Operation, once it is certain that markers will be received. */
+/* Set MPA_PLACE before Full Operation, once it is certain that markers will be received. */
 TEST_F(place, option_before_full_operation)
 {
 	int fd[2];
@@ -500,7 +500,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	PLACED(2);
 	PLACED(3);
 	NOTHING();
-	/* A record in another island after it is not found either. */
+	/* Nor is a record found in a later island. */
 	COME(7, 8);
 	NOTHING();
 	EXPECT_EQ(MPA_ERR_NONE, mpa_info(self->fd).error);
@@ -512,7 +512,7 @@ TEST_F(place, bad_crc_decides_nothing)
 	EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd).error);
 }
 
-/* Records after a bad FPDU were found before, or arrive later. */
+/* Records after a bad FPDU may be found before it arrives, or arrive later. */
 TEST_F(place, bad_crc_before_what_was_found)
 {
 	stream_add_many(self, 1000, 10);
@@ -538,7 +538,7 @@ TEST_F(place, fpdu_in_a_record_is_none)
 
 	stream_add(self, 100);
 	record_fill(record, sizeof(record));
-	/* ULPDU_Length and two markers are before it, none is in it. */
+	/* ULPDU_Length and two markers precede it, and it contains no marker. */
 	memcpy(record + at - self->start[1] - 2 - 2 * 4, fpdu, n);
 	stream_add_octets(self, record, sizeof(record));
 	stream_add(self, 700);
@@ -554,7 +554,7 @@ TEST_F(place, fpdu_in_a_record_is_none)
 	NOTHING();
 }
 
-/* The FIN precedes a delivered record. */
+/* The FIN is before a delivered record's octets. */
 TEST_F(place, end_of_stream_before_a_placed_record)
 {
 	stream_add_many(self, 1000, 3);
@@ -591,8 +591,8 @@ TEST_F(place, end_of_stream_out_of_order)
 }
 
 /*
- * Two FPDUs with good CRCs. The first ends 40 octets after the second's start,
- * before its marker: the CRC of the first is in the ULPDU of the second.
+ * Append two FPDUs with good CRCs. The first ends 40 octets into the second, before the
+ * second's marker: the first's CRC is in the second's ULPDU.
  */
 static void add_overlap(struct _test_data_place *self, u8 record[1000])
 {
@@ -608,7 +608,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 	memcpy(tail + 2, record, 34);
 	peer_fpdu(&peer, ulpdu, len, fpdu);
 	memcpy(record + 34, fpdu + 636, 4);
-	/* No FPDU begins after the first. */
+	/* No FPDU follows the first. */
 	memset(record + 38, 0, 2);
 
 	memcpy(self->stream + from, fpdu, 600);
@@ -621,7 +621,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 
 #define UNTOUCHED	0xa5
 
-/* Receiving fails with RFC 5044 section 8 code 3; no octet is delivered. */
+/* Check that receiving fails with RFC 5044 section 8 code 3, and that no octet is delivered. */
 #define DISAGREES() do {						\
 	ASSERT_TRUE(poll_for(self->fd, POLLIN, 5000));			\
 	memset(self->buf, UNTOUCHED, 4000);				\
@@ -634,7 +634,7 @@ static void add_overlap(struct _test_data_place *self, u8 record[1000])
 	EXPECT_EQ(EBADMSG, errno);					\
 } while (0)
 
-/* In order no record begins where one was delivered out of order. */
+/* A record was delivered out of order, but no record in order begins there. */
 TEST_F(place, order_disagrees)
 {
 	u8 record[1000];
@@ -662,7 +662,7 @@ TEST_F(place, order_disagrees_in_a_batch)
 	DISAGREES();
 }
 
-/* An undelivered record out of order has no effect: the stream in order decides. */
+/* A record out of order that is still unread has no effect: the order decides. */
 TEST_F(place, order_overlaps_an_unread_record)
 {
 	u8 record[1000];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA_PLACE, at random: see mpa_place_any.h. */
+/* MPA_PLACE with random segments: see mpa_place_any.h. */
 
 #include "mpa_harness.h"
 
-/* The variant must be declared before the fixture. */
+/* Declare the variant before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	unsigned int seed;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost that a peer can cause with MPA_PLACE: segments of one octet, again
- * and again, before and after many that wait. The cost of a further segment
- * does not depend on their number, and when nothing arrives nothing is done.
- * Times are compared: not for a guest whose clock is that of a busy host.
+ * The cost that a peer can cause with MPA_PLACE: it repeats segments of one octet,
+ * before and after many waiting ones. The cost of a further segment must not depend on
+ * their number. While nothing arrives, nothing must run. The tests compare times: a
+ * guest on a busy host is unsuitable.
  */
 
 #include <poll.h>
@@ -20,7 +20,7 @@ FIXTURE_VARIANT(place)
 
 FIXTURE_VARIANT_ADD(place, ipv4) { };
 
-/* Number of first records; they arrive when others wait. */
+/* Number of records at the stream's start, which arrive while others wait. */
 #define FIRST	20
 
 static void first_records(struct _test_data_place *self)
@@ -28,7 +28,7 @@ static void first_records(struct _test_data_place *self)
 	stream_add_many(self, 600, FIRST);
 }
 
-/* Append records that wait, each after a gap. */
+/* Append waiting records, each after a gap. */
 static int wait_in_gaps(struct _test_data_place *self, unsigned int runs)
 {
 	unsigned int i = self->records + 1;
@@ -75,7 +75,7 @@ static bool at_rest(void)
 	return to.idle - from.idle > to.busy - from.busy;
 }
 
-/* A FIN without octets follows all records that wait. */
+/* Send a FIN after all waiting records. */
 static int fin_after(struct _test_data_place *self, u32 off)
 {
 	return forge(&self->forger, off, self->stream, 0, TCP_FLAG_BITS_FIN,
@@ -88,7 +88,7 @@ do {									\
 	ASSERT_EQ(0, wait_in_gaps(self, runs));				\
 	ASSERT_EQ(0, fin_after(self, stream_end(self)));		\
 	EXPECT_TRUE(at_rest());						\
-	/* And when something has arrived. */				\
+	/* It is idle again after something has arrived. */		\
 	ASSERT_EQ(0, come(self, 3, 4));					\
 	EXPECT_TRUE(at_rest());						\
 	PLACED(FIRST + 1);						\
@@ -136,9 +136,9 @@ TEST_F(place, a_fin_after_an_error)
 /* ---- one segment more ---- */
 
 /*
- * Five of ten records arrive, so that TCP forgets all blocks but four of these;
- * then the gaps between them are filled. The next block is the only one that
- * TCP knows, with all others in its queue, as if it had dropped some.
+ * Five of ten records arrive, so that TCP remembers only four blocks; then the gaps are
+ * filled. TCP then knows only the next block, though it has all the octets, as if it
+ * had dropped some.
  */
 static int forget_blocks(struct _test_data_place *self, unsigned int first)
 {
@@ -165,8 +165,8 @@ TEST_F(place, the_same_octet_again_and_again)
 }
 
 /*
- * A record of which the first octets have arrived, and more of them, each in a
- * segment of its own, contiguous or with gaps.
+ * Send a record's first octets, and then more of them, each in its own segment,
+ * contiguous or with gaps.
  */
 static int add_pieces(struct _test_data_place *self, u32 side, u32 gaps)
 {
@@ -197,7 +197,7 @@ TEST_F(place, an_octet_after_many)
 					     13000, 2, 300));
 }
 
-/* Each could be the missing one. */
+/* Each octet could be the missing one. */
 TEST_F(place, an_octet_more_contiguous)
 {
 	double few = segment_us(self, add_pieces(self, 20, 20) + 621, 1, 300);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE in unusual cases: other connections, a peer that sends octets again
- * with other content, urgent data, a reset, and other calls than recvmsg.
+ * MPA_PLACE in unusual cases: other kinds of connections, a peer that sends octets
+ * again with other content, urgent data, a RST, and other calls than recvmsg.
  */
 
 #include <linux/sock_diag.h>
@@ -11,12 +11,12 @@
 #include "mpa_harness.h"
 #include "mpa_debugfs.h"
 
-/* The variant must be declared before the fixture. */
+/* Declare the variant before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	int family;
-	bool mapped;		/* IPv4 on sockets of IPv6 */
-	bool child;		/* of a listening socket with the option */
+	bool mapped;		/* IPv4 on an IPv6 socket */
+	bool child;		/* the listening socket has the option */
 	unsigned int wraps;	/* stream position of sequence number 0 */
 };
 
@@ -38,7 +38,7 @@ static int sack_off(void)
 	return write(fd, "0", 1) != 1 || close(fd) ? -1 : 0;
 }
 
-/* Set the first sequence number of a socket that will connect. */
+/* Set the initial sequence number of a socket that will connect. */
 static int begin_with(int fd, u32 seq)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP;
@@ -75,7 +75,7 @@ static socklen_t loopback(const struct _fixture_variant_place *variant,
 	return sizeof(*addr);
 }
 
-/* Connect; fd[0] is the peer's end. */
+/* Connect; fd[0] becomes the peer's end. */
 static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 {
 	int listener = socket(variant->family, SOCK_STREAM, 0), err;
@@ -87,7 +87,7 @@ static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 	      (variant->child && listen_to_place(listener)) ||
 	      listen(listener, 1) ||
 	      getsockname(listener, (struct sockaddr *)&addr, &len) ||
-	      /* A SYN uses a sequence number. */
+	      /* A SYN takes a sequence number. */
 	      (variant->wraps &&
 	       begin_with(fd[0], -(WINDOW_OPENED + variant->wraps) - 1)) ||
 	      connect(fd[0], (struct sockaddr *)&addr, len);
@@ -96,7 +96,7 @@ static int connect_as(const struct _fixture_variant_place *variant, int fd[2])
 	return fd[1] < 0 ? -1 : 0;
 }
 
-/* Start up a child: the simulated peer is an initiator that sends markers if requested. */
+/* Start a child up. The simulated peer is an initiator, which sends markers if requested. */
 static int startup_of_a_child(struct peer *peer, int peer_fd)
 {
 	u8 frame[FRAME_LEN];
@@ -174,8 +174,8 @@ TEST_F(place, gaps_open_and_close)
 }
 
 /*
- * TCP leaves segments in its queue that are covered by one that it has joined
- * to the segment before them. The marker follows them, in the same skb.
+ * TCP merges a segment with the one before it, but keeps later segments that it covers
+ * in the queue. The marker follows in the merged skb.
  */
 TEST_F(place, segments_that_another_one_covers)
 {
@@ -192,11 +192,11 @@ TEST_F(place, segments_that_another_one_covers)
 		for (n = 0; n < pieces[j]; n++)
 			ASSERT_EQ(0, come(self, at + 260 + 4 * n,
 					  at + 262 + 4 * n));
-		/* The second one fits into the skb of the first. */
+		/* The second segment fits into the first one's skb. */
 		ASSERT_EQ(0, come(self, at, at + 250));
 		ASSERT_EQ(0, come(self, at + 250, at + 540));
 		ASSERT_EQ(0, come(self, at + 540, self->start[i + 1]));
-		/* Of many covered segments in one place, not all are inspected. */
+		/* If there are many covered segments, not all are inspected. */
 		if (pieces[j] < 8)
 			PLACED(i);
 		COME(first, i);
@@ -212,7 +212,7 @@ TEST_F(place, segments_that_another_one_covers)
 	EXPECT_EQ(self->records, mpa_info(self->fd).rx_ulpdus);
 }
 
-/* The marker before them leads to the record, whose end they hide. */
+/* The marker comes before the covered segments. It leads to the record, whose end they hide. */
 TEST_F(place, record_that_ends_over_many_covered_segments)
 {
 	u32 i = 0, n, at;
@@ -236,8 +236,8 @@ TEST_F(place, record_that_ends_over_many_covered_segments)
 }
 
 /*
- * A piece of the record itself is covered: the last skb that begins before the
- * record's octets has only some of them.
+ * Part of the record itself is covered: the last skb that begins before the record has
+ * only some of its octets.
  */
 TEST_F(place, segment_covered_within_the_record)
 {
@@ -253,7 +253,7 @@ TEST_F(place, segment_covered_within_the_record)
 		} while (at % 512 < 512 - 180 || at % 512 > 512 - 30);
 		ASSERT_EQ(0, come(self, at - 250, at - 100));
 		ASSERT_EQ(0, come(self, at - 20, at + pieces[j]));
-		/* The second one fits into the skb of the first. */
+		/* The second segment fits into the first one's skb. */
 		ASSERT_EQ(0, come(self, at - 100, self->start[i + 1]));
 		PLACED(i);
 		COME(i + 1, self->records);
@@ -269,8 +269,8 @@ TEST_F(place, segment_covered_within_the_record)
 }
 
 /*
- * There is no entry free for what follows a record that does not fit into the
- * buffer. When there is, it is found again, by markers that were read before.
+ * A record does not fit the buffer, and there is no free entry for the next record.
+ * Once there is one, markers that were read before find that record again.
  */
 TEST_F(place, no_room_after_a_refused_record)
 {
@@ -301,7 +301,7 @@ TEST_F(place, no_room_after_a_refused_record)
 	NOTHING();
 }
 
-/* Send more islands than the four that TCP records: it forgets the first ones. */
+/* Send more islands than TCP records, which is four: it forgets the first ones. */
 static int come_apart(struct _test_data_place *self, unsigned int from)
 {
 	unsigned int i;
@@ -313,7 +313,7 @@ static int come_apart(struct _test_data_place *self, unsigned int from)
 	return 0;
 }
 
-/* A piece of a marker arrives first, then the octets before and after it. */
+/* Part of a marker arrives first, then the octets before and after it. */
 TEST_F(place, markers_in_three_islands)
 {
 	unsigned int at, piece, front;
@@ -321,7 +321,7 @@ TEST_F(place, markers_in_three_islands)
 
 	stream_add_many(self, 480, 200);
 	for (piece = 0; piece < 6; piece++) {
-		/* Up to three octets: the last ones, and then the first ones. */
+		/* First come up to three octets at the end, then those at the beginning. */
 		front = piece / 3;
 		marker = (24 * piece + 4) * 512;
 		from = marker + (front ? 0 : 3 - piece);
@@ -378,7 +378,7 @@ static const u8 *change(struct _test_data_place *self, unsigned int record,
 	return other;
 }
 
-/* Records that the user has read are not inspected again. */
+/* Records that were read are not inspected again. */
 TEST_F(place, other_octets_after_a_record_that_was_read)
 {
 	enum change what;
@@ -400,7 +400,7 @@ TEST_F(place, other_octets_after_a_record_that_was_read)
 	}
 }
 
-/* Whether the record can be read out of order; it is not read. */
+/* Whether the record can be read out of order. Do not read it. */
 static bool found(struct _test_data_place *self, unsigned int record)
 {
 	return poll_for(self->fd, POLLIN, 5000) &&
@@ -410,13 +410,13 @@ static bool found(struct _test_data_place *self, unsigned int record)
 
 #define FOUND(record)	ASSERT_TRUE(found(self, record))
 
-/* Send the record again with adjacent octets: then TCP uses the new octets. */
+/* Send the record again together with adjacent octets, so that TCP uses the new octets. */
 static int come_over(struct _test_data_place *self, unsigned int record)
 {
 	return come(self, self->start[record] - 8, self->start[record + 1] + 8);
 }
 
-/* A record is verified each time that it is copied. */
+/* A record is verified on each copy. */
 TEST_F(place, other_record_over_an_unread_one)
 {
 	const u8 *other;
@@ -474,8 +474,8 @@ TEST_F(place, bad_octets_over_an_unread_record)
 /* ---- memory ---- */
 
 /*
- * The record in order exceeds the receive buffer, and there is no memory for a
- * stash. A record out of order needs none.
+ * The next record in order exceeds the receive buffer, and there is no memory for the
+ * stash. Records out of order do not need it.
  */
 TEST_F(place, no_memory_for_another_record)
 {
@@ -518,7 +518,7 @@ static int come_urgent(struct _test_data_place *self, unsigned int record,
 		     TCP_FLAG_BITS_URG, urgent) || !lo_delivered() ? -1 : 0;
 }
 
-/* Urgent octets are part of the stream, wherever TCP places the mark. */
+/* Urgent octets are part of the stream, wherever TCP sets the mark. */
 TEST_F(place, urgent_octets)
 {
 	static const u16 urgent[] = { 1, 2, 450, 915, 916, 917, 1000, 3000, 60000 };
@@ -527,7 +527,10 @@ TEST_F(place, urgent_octets)
 	for (j = 0; j < ARRAY_SIZE(urgent); j++) {
 		i = self->records;
 		stream_add_many(self, 900, 7);
-		/* An urgent octet in the next record to read, then in one out of order. */
+		/*
+		 * One urgent octet is in the next record to read, then one in a record
+		 * out of order.
+		 */
 		ASSERT_EQ(0, come_urgent(self, i, 1));
 		ASSERT_EQ(0, come_urgent(self, i + 2, urgent[j]));
 		ORDERED(i);
@@ -564,7 +567,7 @@ static int come_reset(struct _test_data_place *self, u32 at)
 	EXPECT_EQ(error, errno);					\
 } while (0)
 
-/* As with records in order: first the records received, then the error, once. */
+/* As with records in order, received records come first, then the error, once. */
 TEST_F(place, reset_after_records)
 {
 	const int all = POLLIN | POLLERR | POLLHUP;
@@ -590,7 +593,10 @@ TEST_F(place, reset_after_records)
 	EXPECT_EQ(2, mpa_info(self->fd).rx_placed);
 }
 
-/* Octets not searched before a reset: records are delivered before the error, or never. */
+/*
+ * Octets were not searched before a RST: their records are delivered before the error,
+ * or never.
+ */
 TEST_F(place, reset_before_records_are_found)
 {
 	unsigned int i;
@@ -598,7 +604,7 @@ TEST_F(place, reset_before_records_are_found)
 	ssize_t n;
 
 	stream_add_many(self, 900, 3);
-	/* The work item has run when the error is returned. */
+	/* The work item runs before the error is returned. */
 	ASSERT_EQ(0, real_time(true));
 	ASSERT_EQ(0, forge(&self->forger, self->start[1],
 			   self->stream + self->start[1],
@@ -659,7 +665,7 @@ TEST_F(place, splice_takes_placed_records)
 	ASSERT_EQ(900, splice(self->fd, NULL, pipes[1], NULL, 60000, 0));
 	ASSERT_EQ(900, read(pipes[0], self->buf, BUF));
 	EXPECT_TRUE(record_good(self->buf, 900));
-	/* A record that does not fit is delivered in order. */
+	/* A record that does not fit is later delivered in order. */
 	set_nonblock(self->fd);
 	EXPECT_EQ(-1, splice(self->fd, NULL, pipes[1], NULL, 100, 0));
 	EXPECT_EQ(EAGAIN, errno);
@@ -706,7 +712,7 @@ TEST_F(place, recvmmsg_takes_both)
 	ORDERED(5);
 }
 
-/* A placed record is complete: no call waits for more. */
+/* A placed record is complete, so no call waits for more. */
 TEST_F(place, flags_and_buffers)
 {
 	struct iovec iov[3] = {
@@ -749,7 +755,7 @@ static u32 option_memory(int fd)
 	return info[SK_MEMINFO_OPTMEM];
 }
 
-/* Searching TCP's whole queue for each segment would be too expensive. */
+/* It would be too expensive to search TCP's whole queue for each segment. */
 TEST(all_comes_in_order_where_the_peer_has_no_sack)
 {
 	const struct _fixture_variant_place variant = { .family = AF_INET };
@@ -768,7 +774,7 @@ TEST(all_comes_in_order_where_the_peer_has_no_sack)
 	stream_add_many(self, 900, 4);
 	COME(2, 4);
 	NOTHING();
-	/* The search continues after this one. */
+	/* The search continues after record 0. */
 	COME(0, 1);
 	ORDERED(0);
 	NOTHING();
@@ -791,7 +797,7 @@ static unsigned long context_switches(void)
 	return n;
 }
 
-/* The work item does not run for records in order either, as there is nothing to find. */
+/* Nor does the work item run for records in order: there is nothing to find. */
 TEST(work_item_rests_where_the_peer_has_no_sack)
 {
 	static u8 record[1000];
@@ -814,7 +820,7 @@ TEST(work_item_rests_where_the_peer_has_no_sack)
 	hang_up(fd[1]);
 }
 
-/* The memory that describes records out of order is option memory, with its limit. */
+/* Descriptions of records out of order are charged as option memory, which has a limit. */
 TEST(option_memory_is_charged)
 {
 	int file, fd[2], err, everywhere = open(OPTMEM_MAX, O_RDWR);
@@ -825,7 +831,7 @@ TEST(option_memory_is_charged)
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
 	ASSERT_EQ(0, receive_directly(fd[1], &peer, fd[0], MPA_START_MARKERS));
 	file = open(OPTMEM_MAX, O_RDWR);
-	/* Older kernels have one limit for all namespaces. */
+	/* Older kernels have one limit for all network namespaces. */
 	if (file < 0)
 		file = everywhere;
 	ASSERT_LT(0, read(file, usual, sizeof(usual) - 1));

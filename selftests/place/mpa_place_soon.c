@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE, how soon: segments arrive cut anywhere, overlapping, twice and in
- * any order. After each one, all records that can be found can be read, and
- * epoll(7) has reported an edge. What can be found: RFC 5044 section 6.
+ * How soon MPA_PLACE delivers: segments are cut anywhere, overlap, repeat, and arrive
+ * in any order. After each segment all records that can be found (RFC 5044 section 6)
+ * can be read, and epoll(7) has reported an edge.
  */
 
 #include <sys/epoll.h>
 
 #include "mpa_harness.h"
 
-/* The variant must be declared before the fixture. */
+/* Declare the variant before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	unsigned int seed;
@@ -20,7 +20,7 @@ FIXTURE_VARIANT(place)
 #include "mpa_place.h"
 
 #define RUNS		12
-#define SEGMENTS	400		/* at random in one run, then in order */
+#define SEGMENTS	400		/* sent at random in one run; the rest follows in order */
 #define PATIENCE	2000		/* ms */
 
 /**
@@ -53,7 +53,7 @@ static u32 soon_up_to(struct soon *soon, u32 max)
 	return soon->random % (max + 1);
 }
 
-/* Return: the first missing octet from @from on, or the stream's end. */
+/* Return: the first missing octet from @from on, or the end of the stream. */
 static u32 soon_hole(const struct soon *soon, u32 from)
 {
 	const bool *hole = memchr(soon->here + from, false,
@@ -69,8 +69,8 @@ static bool soon_marked(const struct _test_data_place *self, unsigned int i)
 }
 
 /*
- * An FPDU that has arrived can be found in order, by a marker, or by the length
- * of the one before it, if that was found out of order.
+ * Mark the FPDUs that can be found: in order, by a marker, or by the length of the
+ * previous one if that was found out of order.
  */
 static void soon_judge(struct soon *soon)
 {
@@ -100,7 +100,7 @@ static unsigned int soon_missing(const struct soon *soon)
 	return i;
 }
 
-/* Read all records. Return: whether each arrived once, and could be found. */
+/* Read all records. Return: whether each arrived once, and was marked as found. */
 static bool soon_read(struct soon *soon)
 {
 	struct _test_data_place *self = soon->self;
@@ -123,7 +123,7 @@ static bool soon_read(struct soon *soon)
 	return errno == EAGAIN;
 }
 
-/* Whether records that can be found cause an edge, and are read. */
+/* Whether records that can be found cause an edge, and can be read. */
 static bool soon_settles(struct soon *soon)
 {
 	const struct _test_data_place *self = soon->self;
@@ -154,7 +154,7 @@ static bool soon_segment(struct soon *soon, u32 from, u32 most, bool random)
 
 	if (random) {
 		at = from + soon_up_to(soon, end - from - 1);
-		/* Begin mostly at the start of an FPDU, and often send a whole one. */
+		/* Usually begin at the start of an FPDU, and often send a whole one. */
 		if (soon_up_to(soon, 2)) {
 			while (self->start[i + 1] <= at)
 				i++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A receiver with MPA_PLACE, over a network that loses and reorders packets.
- * What arrives out of order and in order is together what was sent: each record
- * once, in its place, with the right MPA_RECVINFO.
+ * A receiver with MPA_PLACE, over a network that loses and reorders packets. It must
+ * receive each record once, in order or out of order, at its position, with the right
+ * MPA_RECVINFO.
  *
  *	mpa_reorder ADDRESS PORT SEED READER LEAST
  *
@@ -19,9 +19,9 @@
 
 #include "mpa_reorder.h"
 
-#define PATIENCE	60	/* seconds, less than the senders have */
+#define PATIENCE	60	/* seconds, less than for the senders */
 #define ROOM		(256 << 10)
-#define CALLS		8	/* of one recvmmsg */
+#define CALLS		8	/* number of messages in one recvmmsg */
 #define FAR		(64 << 20)
 
 /**
@@ -52,11 +52,11 @@ static u64 seed;
 static int fd, ep;
 static bool placing = true;
 
-/* Stream position of each record's FPDU; and whether the record has arrived. */
+/* Stream position of each record's FPDU, and whether the record has arrived. */
 static u64 *position;
 static bool *came;
 static u64 known, room_known;
-/* The first record that is missing, and the number of its octets received. */
+/* The first missing record, and the number of its octets received. */
 static u64 missing;
 static u32 missing_read;
 static u64 reported_edge;
@@ -93,7 +93,7 @@ static u64 position_of(u64 number)
 	return position[number];
 }
 
-/* Return: the number of the record that begins at @at; one must. */
+/* Return: the number of the record that begins at @at. There must be one. */
 static u64 number_at(u64 at)
 {
 	u64 low = 0, high;
@@ -147,8 +147,8 @@ static void judge_placed(const struct got *got, u64 number)
 
 	MUST(placing, got, number, "MPA_PLACE is off");
 	/*
-	 * What TCP drops after it was read has to arrive again: the record
-	 * after it is out of order for TCP, though nothing is missing.
+	 * Octets that TCP drops after MPA has read them have to arrive again. So the
+	 * next record is out of order for TCP, though nothing is missing.
 	 */
 	MUST(number > missing || reader.shrink, got, number,
 	     "nothing is missing before it");
@@ -185,7 +185,7 @@ static void judge_octets(const struct got *got, u64 number, const u8 *buf,
 	}
 }
 
-/* Note that record @number was received, or @n octets of it from @offset on. */
+/* Note that record @number was received, or @n octets of it at @offset. */
 static void note(const struct got *got, u64 number, u32 offset, u32 n)
 {
 	u32 len = record_len(seed, number);
@@ -289,7 +289,7 @@ static void got_from(struct got *got, struct msghdr *msg, u32 n)
 static u8 buf[CALLS][ROOM];
 static u64 control[CALLS][CONTROL_MAX / sizeof(u64) + 1];
 
-/* One call or, with recvmmsg(2), up to CALLS. Return: as recvmsg(2). */
+/* Make one call, or with recvmmsg(2) up to CALLS. Return: as recvmsg(2). */
 static ssize_t take(int flags)
 {
 	const bool many = reader.mmsg && !(flags & MSG_PEEK);
@@ -346,7 +346,7 @@ static void nothing_comes(void)
 	fail("nothing comes");
 }
 
-/* Return: whether anything was read; false at the end. */
+/* Return: whether anything was read. @over: set at the end. */
 static bool read_once(int flags, bool *over)
 {
 	ssize_t n;
@@ -379,7 +379,7 @@ static int woken(int ms)
 	return epoll_wait(ep, &event, 1, ms);
 }
 
-/* Edge-triggered: without an event this waits for ever. */
+/* Wait for an event, edge-triggered: without one this never ends. */
 static void wait_edge(void)
 {
 	long end = now_ms() + PATIENCE * 1000;

@@ -9,7 +9,7 @@
 #include "mpa_test.h"
 #include "mpa_stream.h"
 
-/* No FPDU is longer, markers included. */
+/* Longer than any FPDU, with markers. */
 #define FPDU_MAX	(MPA_ULPDU_MAX + 1024)
 
 static inline void fail(const char *fmt, ...)
@@ -32,7 +32,7 @@ static inline u64 mixed(u64 x)
 	return x ^ x >> 31;
 }
 
-/* At least 1 octet; most records fit a segment, a few have the maximum length. */
+/* Most records fit a segment, a few have the maximum length; none is empty. */
 static inline u32 record_len(u64 seed, u64 number)
 {
 	u64 r = mixed(seed * 0x9e3779b97f4a7c15ull + number), kind = r & 31;
@@ -56,7 +56,7 @@ static inline u8 *record_octets(u64 seed, u64 number)
 	return stream_at(mixed(seed + number * 31));
 }
 
-/* Random numbers that one end alone uses. */
+/* State of the random numbers that only one end uses. */
 static u64 drawn;
 
 static inline u32 draw(u32 below)
@@ -75,7 +75,7 @@ static inline struct addrinfo *address_of(const char *address, const char *port)
 	return info;
 }
 
-/* Accept a connection; print before that it listens, so that no peer connects too early. */
+/* Accept a connection. Print "listening" first, so that no peer connects too early. */
 static inline int tcp_accepted(const char *address, const char *port,
 			       int rcvbuf)
 {

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Records out of order (MPA_PLACE), over a network that loses, reorders and
-# duplicates packets and changes its MTU, with receive buffers so small that TCP drops
-# queued octets. The sender is the kernel's own, or writes FPDUs to plain TCP; or a
-# proxy changes the segmentation. mpa_reorder checks that each record sent is received
-# exactly once, in order or out of order.
+# Records out of order (MPA_PLACE). The network loses, reorders and duplicates packets
+# and changes its MTU, and receive buffers are so small that TCP drops queued octets.
+# The sender uses mpa, or writes FPDUs to plain TCP; or a proxy changes the
+# segmentation. mpa_reorder checks that each record is received exactly once, in order
+# or out of order.
 #
 #   MPA_REORDER_TIMES		transfers, default 21: each path with each sender
-#   MPA_REORDER_SECONDS		run for that time, until one fails
+#   MPA_REORDER_SECONDS		run for this time, or until one fails
 #   MPA_REORDER_EACH		milliseconds of sending, default 1500
 #   MPA_REORDER_RATE		of the wire, default 8mbit
 #   MPA_REORDER_SEED		the first transfer's number, default 1
@@ -44,7 +44,8 @@ counter() {
 		}' /proc/net/netstat
 }
 
-# fresh_hosts LONG: LONG is whether TCP passes several segments to IP at a time
+# fresh_hosts LONG: set up new hosts. If LONG is 1, TCP passes several segments to IP at
+# a time
 fresh_hosts() {
 	local on=off
 
@@ -56,8 +57,8 @@ fresh_hosts() {
 	ip netns exec beta ethtool -K vb gro $on >/dev/null
 }
 
-# background COMMAND...: returns once COMMAND has printed its first line,
-# "listening"; $said is a descriptor of its further output, $pid the process
+# background COMMAND...: return once COMMAND has printed its first line, "listening".
+# $said is a descriptor of its further output, $pid its process
 background() {
 	local line
 
@@ -68,7 +69,7 @@ background() {
 	done
 }
 
-# The MTU at alpha changes every few milliseconds.
+# Change alpha's MTU every 100 ms.
 change_mtu() {
 	local sizes=(1500 900 1280 576 1499 1100) i=0
 
@@ -77,7 +78,7 @@ change_mtu() {
 	done
 }
 
-# transfer SENDER READER LEAST: prints the ends' output
+# transfer SENDER READER LEAST: run a transfer, and print the ends' output
 transfer() {
 	local to=10.5.4.2 at=$port how=$1 pids=() saids=() rc=0 one
 
@@ -95,7 +96,7 @@ transfer() {
 	timeout 300 ip netns exec alpha "$bin/mpa_reorder_peer" "$how" $to $at \
 		"$seed" "$each" || rc=1
 	for one in "${!pids[@]}"; do
-		# A process whose peer has failed would wait for long.
+		# A process whose peer has failed would wait for a long time.
 		[[ $rc -eq 0 ]] || timeout 2 tail --pid "${pids[one]}" -f /dev/null ||
 			kill "${pids[one]}" 2>/dev/null || true
 		wait "${pids[one]}" || rc=1
@@ -107,8 +108,8 @@ transfer() {
 	return $rc
 }
 
-# The paths: a name; the number of 1000 records that must arrive out of order; what
-# netem does to packets to the receiver; further words for the reader.
+# Each path has a name; the number of 1000 records that must arrive out of order;
+# netem's words for packets to the receiver; and further words for the reader.
 ways=(
 	"loss 20 loss 2%"
 	"reorder 100 reorder 80% 50%"
@@ -144,7 +145,7 @@ one() {
 	done
 	# The option may have been off whenever something was missing.
 	[[ $reader != *toggle* ]] || least=0
-	# A slow reader may find nothing missing when it reads again.
+	# When a slow reader reads again, nothing may be missing any longer.
 	[[ $reader != *slow* ]] || least=0
 	fresh_hosts $((seed % 2))
 	tc -n alpha qdisc add dev va root netem delay 10ms rate "$rate" limit 1000 \
@@ -154,7 +155,7 @@ one() {
 	begin=$SECONDS
 	seen=$(transfer "$sender" "$reader" 0 2>&1) || rc=$?
 	unordered=$(counter TCPOFOQueue)
-	# A short transfer may arrive in order, by chance.
+	# A short transfer may by chance arrive in order.
 	[[ $rc -ne 0 || $unordered -lt 100 ]] || enough "$least" "$seen" || {
 		rc=1
 		seen+=$'\n'"fewer than $least of 1000 were placed"
@@ -167,8 +168,8 @@ one() {
 	[[ $rc -ne 0 ]] || echo "# seed $seed: ${seen//$'\n'/; }"
 }
 
-# Each path with each sender, and each time with another reader. Number "seed" is
-# the same, whichever number was the first.
+# Run each path with each sender, and each time with another reader. A seed always means
+# the same transfer, whatever the first seed was.
 senders=(kernel hand proxy)
 round=$((${#ways[@]} * ${#senders[@]}))
 while :; do

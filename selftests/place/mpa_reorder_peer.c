@@ -6,9 +6,9 @@
  *	mpa_reorder_peer hand ADDRESS PORT SEED MILLISECONDS
  *	mpa_reorder_peer proxy ADDRESS PORT SEED TO-ADDRESS TO-PORT
  *
- * "kernel" sends with the module, "hand" writes the model's octets to plain TCP. Both
- * finish by sending their count, and compare it with the count that the receiver returns.
- * They send 1000 octets a millisecond at most, on average.
+ * "kernel" sends with the module, "hand" writes the model's octets to plain TCP. At the
+ * end both send their count, and compare it with the receiver's. They send at most 1000
+ * octets a millisecond on average.
  */
 
 #include "mpa_reorder.h"
@@ -62,7 +62,7 @@ static void by_kernel(int fd)
 
 /* ---- by hand ---- */
 
-/* Write pieces of any size, each of which may become a segment. */
+/* Write pieces of random size; each may become a segment. */
 static void write_cut(int fd, const u8 *buf, size_t len)
 {
 	while (len) {
