@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * If net.mpa.startup_max connections of a port are in startup, a new one evicts another:
- * the one that has waited for longest.
+ * When a port has net.mpa.startup_max responders in startup, a new one evicts the one
+ * that has waited longest.
  */
 
 #include <pthread.h>
@@ -70,18 +70,15 @@ FIXTURE_TEARDOWN(gate)
 		close(self->listener[i]);
 }
 
-/*
- * A lower bound of the connections counted so far: those in startup and the evicted
- * ones.
- */
+/* Return: a lower bound of the connections counted so far, in startup or evicted. */
 static long long counted(void)
 {
 	return statistics("MpaInStartup", "MpaStartupOusted");
 }
 
 /*
- * Connect to a port and send @says octets of the request. Return: the
- * connection's index, or -1.
+ * Connect to a port, and send @says octets of the request. Return: the connection's
+ * index, or -1.
  */
 static int comes(struct _test_data_gate *self, int port, size_t says)
 {
@@ -100,7 +97,7 @@ static int comes(struct _test_data_gate *self, int port, size_t says)
 	child = accept(self->listener[port], NULL, NULL);
 	if (child < 0)
 		return -1;
-	/* Wait, so that connections are counted in this order; refused ones are not counted. */
+	/* Wait, so that connections are counted in this order. Refused ones are not counted. */
 	while (stays && counted() == before && now_ms() < until &&
 	       mpa_info(child).state != MPA_STATE_FAILED)
 		poll(NULL, 0, 1);
@@ -126,7 +123,7 @@ static bool waits(struct _test_data_gate *self, int i)
 	return mpa_info(self->child[i]).state == MPA_STATE_STARTUP;
 }
 
-/* Whether the connection was evicted, and its client has received an error. */
+/* Whether the connection was evicted, and its client received an error. */
 static bool had_to_go(struct _test_data_gate *self, int i)
 {
 	char octet;
@@ -184,7 +181,7 @@ TEST_F(gate, failed_startups_block_nobody)
 	}
 }
 
-/* Half a request does not protect a connection. */
+/* A started request does not protect a connection. */
 TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 {
 	int i;
@@ -198,7 +195,7 @@ TEST_F(gate, begun_ones_make_room_if_all_have_begun)
 	EXPECT_TRUE(waits(self, MOST - 1));
 }
 
-/* Nor among silent ones that came later. */
+/* A started request does not protect it among silent connections that came later, either. */
 TEST_F(gate, request_that_stops_counts_as_silence)
 {
 	int i;
@@ -213,7 +210,6 @@ TEST_F(gate, request_that_stops_counts_as_silence)
 	EXPECT_TRUE(waits(self, i));
 }
 
-/* Two silent connections at another port are not evicted. */
 TEST_F(gate, listener_with_most_pays)
 {
 	int quiet, i;
@@ -230,13 +226,13 @@ TEST_F(gate, listener_with_most_pays)
 	EXPECT_TRUE(served(self, 1));
 }
 
-/* The program calls accept(2) and MPA_START, not the kernel. */
+/* The program, not the kernel, calls accept(2) and MPA_START. */
 TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 {
 	int i, idle = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(self->addr[0]);
 
-	/* A listener that is only attached replaces one that is started. */
+	/* Replace a started listener by one that is only attached. */
 	close(self->listener[0]);
 	self->listener[0] = idle;
 	patience(idle, 20);
@@ -265,8 +261,8 @@ TEST_F(gate, responder_started_by_hand_makes_room_as_well)
 }
 
 /*
- * Initiators wait because their program wants that. The limit does not count them, or
- * one user could use it up for any time.
+ * Initiators wait at the will of their program. The limit does not count them:
+ * otherwise one user could use it up for ever.
  */
 TEST_F(gate, initiators_bar_nobody)
 {
@@ -299,7 +295,7 @@ TEST_F(gate, initiators_bar_nobody)
 	}
 }
 
-/* Reset sockets are not in startup, even if nothing reads their state. */
+/* A reset connection is not in startup, even if nothing reads its state. */
 TEST_F(gate, who_has_been_reset_has_no_place)
 {
 	struct mpa_start start = {
@@ -370,7 +366,7 @@ static void *look_for_less(void *unused)
 	return NULL;
 }
 
-/* The evicted connection and the new one are counted in one step. */
+/* The eviction and the new connection are counted in one step. */
 TEST_F(gate, nobody_sees_a_place_between_two)
 {
 	pthread_t reader;
@@ -386,7 +382,7 @@ TEST_F(gate, nobody_sees_a_place_between_two)
 	EXPECT_EQ(MOST, least);
 }
 
-/* An evicted connection is not subtracted again when it is closed. */
+/* An evicted connection is subtracted once, not again at its close. */
 TEST_F(gate, places_are_given_back_once)
 {
 	int i;
@@ -410,7 +406,7 @@ TEST_F(gate, places_are_given_back_once)
 #define OTHERS	8
 #define PUSHING	1500
 
-/* Open a connection at a port of its own, with a responder that waits. */
+/* Open a connection at a port of its own, with a waiting responder of this user. */
 static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 {
 	int err;
@@ -423,7 +419,7 @@ static int responder_of(uid_t user, const struct mpa_start *start, int *fd)
 	return err ? -1 : 0;
 }
 
-/* A user has a connection at each of many ports: those of others stay. */
+/* A user has a connection at each of many ports: other users' connections are not evicted. */
 TEST_F_TIMEOUT(gate, user_at_many_ports_bars_no_other_user, 120)
 {
 	const struct rlimit files = { 3 * PUSHING, 3 * PUSHING };
@@ -463,7 +459,7 @@ TEST_F_TIMEOUT(gate, user_at_many_ports_bars_no_other_user, 120)
 
 #define ENDS	3
 
-/* Wait until no connection is in startup. Return: false if that takes too long. */
+/* Wait until no connection is in startup. Return: false on timeout. */
 static bool all_gone(struct _test_data_gate *self)
 {
 	const long until = now_ms() + 20000;
@@ -560,7 +556,7 @@ TEST_F(gate, limit_holds_after_closes)
 	ASSERT_EQ(0, come(self, 0, 0, ENDS));
 	close(self->child[0]);
 	hang_up(self->child[1]);
-	/* One of them has just been reset. */
+	/* Reset one of them. */
 	hang_up(self->client[2]);
 	close(self->child[2]);
 	for (i = 0; i < ENDS; i++)

@@ -7,16 +7,16 @@
 #include "mpa_test.h"
 #include "mpa_harness.h"
 
-#define PRIVATE_LEN	16	/* octets of private data in most frames */
+#define PRIVATE_LEN	16	/* octets of private data in most of the frames */
 #define USUAL_LEN	(FRAME_LEN + PRIVATE_LEN)
 #define PATIENCE	20	/* seconds: longer than any startup */
 
 /* The result of a startup. */
 struct outcome {
-	int err;	/* of recv() */
+	int err;	/* errno of recv() */
 	u8 state;
 	u8 code;
-	bool reset;	/* the peer has seen an RST */
+	bool reset;	/* the peer has received a RST */
 };
 
 static bool shut_out(const struct outcome *seen, int err, u8 code)
@@ -37,8 +37,8 @@ static bool shut_out(const struct outcome *seen, int err, u8 code)
 
 FIXTURE(startup)
 {
-	int fd;		/* has MPA */
-	int peer;	/* has not */
+	int fd;		/* uses MPA */
+	int peer;	/* does not */
 	u8 frame[FRAME_LEN + 1024];
 	struct mpa_start start;
 };
@@ -77,7 +77,7 @@ FIXTURE_TEARDOWN(startup)
 	end(&self->peer);
 }
 
-/* Open a connection that waits for the peer's frame. Return: 0 or -1. */
+/* Open a connection, and have it wait for the peer's frame. Return: 0 or -1. */
 static int begin(struct _test_data_startup *self)
 {
 	u8 request[FRAME_LEN];
@@ -151,7 +151,7 @@ TEST_F(startup, usual_frame_is_accepted)
 	EXPECT_EQ(PRIVATE_LEN, mpa_peer(self->fd).private_len);
 }
 
-/* Key, and section 7.1.2 rule 5. */
+/* Section 7.1.1, Key, and section 7.1.2 rule 5. */
 TEST_F(startup, key_is_compared_to_its_last_bit)
 {
 	const u8 bits[] = { 0x01, 0x20, 0x80 };
@@ -169,7 +169,6 @@ TEST_F(startup, key_is_compared_to_its_last_bit)
 	}
 }
 
-/* A frame with a wrong key is refused before it is complete. */
 TEST_F(startup, key_is_refused_at_its_first_wrong_octet)
 {
 	unsigned int at;
@@ -183,7 +182,7 @@ TEST_F(startup, key_is_refused_at_its_first_wrong_octet)
 	}
 }
 
-/* Section 7.1.2 rule 8: a request instead of a reply, or the reverse. */
+/* Section 7.1.2 rule 8: a request in place of a reply, or the reverse. */
 TEST_F(startup, frame_of_the_own_role_is_refused)
 {
 	frame_put(self->frame, !variant->initiator, 0x40, 1, PRIVATE_LEN);
@@ -224,7 +223,6 @@ TEST_F(startup, revision_is_checked)
 	}
 }
 
-/* Too long private data is refused without waiting for the complete frame. */
 TEST_F(startup, too_long_private_data_is_refused_without_waiting_for_it)
 {
 	const u16 lengths[] = { 513, 514, 1024, 4096, 32768, 65535 };
@@ -296,7 +294,7 @@ TEST_F(startup, missing_private_data_times_out)
 
 /* ---- cut anywhere ---- */
 
-/* Section 8 code 4; if no octet has arrived, the connection is lost: code 1. */
+/* Section 8 code 4; before the first octet the connection counts as lost: code 1. */
 TEST_F(startup, end_of_stream_at_every_octet)
 {
 	unsigned int at;
@@ -359,16 +357,16 @@ TEST_F(startup, octet_by_octet)
 			    mpa_peer(self->fd).private_data, PRIVATE_LEN));
 }
 
-/* An error in a frame. */
+/* an error in a frame */
 struct wrong {
 	const char *what;
-	u8 at, bits;		/* an octet of the frame, changed */
+	u8 at, bits;		/* @at: octet of the frame; @bits: bits to invert */
 	u16 pd_length;
 	size_t len;		/* octets sent */
-	size_t enough;		/* octets that are sufficient to find the error */
+	size_t enough;		/* number of octets that reveal the error */
 };
 
-/* Wait until the octets have arrived, or startup is over. Return: whether it continues. */
+/* Wait until the octets have arrived, or startup is over. Return: whether startup continues. */
 static bool goes_on(int fd, size_t octets)
 {
 	const long until = now_ms() + PATIENCE * 1000;
@@ -379,7 +377,7 @@ static bool goes_on(int fd, size_t octets)
 	return !poll_for(fd, POLLOUT, 0);
 }
 
-/* Send the octets in steps, each one after the previous one has been received. */
+/* Send the octets in steps, and wait until each has arrived. */
 static struct outcome meet_in_steps(struct _test_data_startup *self, size_t len,
 				    size_t first, size_t step)
 {
@@ -423,7 +421,7 @@ TEST_F_TIMEOUT(startup, malformed_frame_in_every_segmentation, 240)
 			  w->pd_length);
 		self->frame[w->at] ^= w->bits;
 		for (cut = 1; cut < w->len; cut++) {
-			/* After a complete frame they may be an FPDU. */
+			/* Octets after a complete frame may be an FPDU. */
 			if (w->enough == w->len && !w->bits &&
 			    cut >= FRAME_LEN + w->pd_length)
 				continue;
@@ -444,7 +442,7 @@ TEST_F_TIMEOUT(startup, malformed_frame_in_every_segmentation, 240)
 
 TEST_F(startup, silence_times_out)
 {
-	/* The kernel's timers count ticks, some of which come late here. */
+	/* The kernel's timers count ticks, and some ticks are late here. */
 	const long least = 30;
 	long begun;
 
@@ -462,7 +460,6 @@ TEST_F(startup, silence_times_out)
 	EXPECT_LE(least, now_ms() - begun);
 }
 
-/* A socket's own timeout overrides that of the network namespace. */
 TEST_F(startup, own_timeout_may_be_longer)
 {
 	ASSERT_EQ(0, sysctl_put("startup_timeout_ms", 1));
@@ -501,7 +498,7 @@ TEST_F(startup, octets_that_drip_gain_no_time)
 	while (at < FRAME_LEN + 512 && !poll_for(self->fd, POLLOUT, 10));
 	EXPECT_LT(at, 500);
 	outcome = outcome_of(self);
-	/* The reset is reported once, maybe by the last octet. */
+	/* The RST is reported once, perhaps when the last octet is sent. */
 	outcome.reset |= reset;
 	EXPECT_SHUT_OUT(ETIMEDOUT, MPA_ERR_STARTUP, outcome,
 			"after %u octets", at);
@@ -509,7 +506,7 @@ TEST_F(startup, octets_that_drip_gain_no_time)
 
 TEST_F(startup, no_timeout_in_full_operation)
 {
-	/* A busy machine may need more. */
+	/* A busy machine may need more time. */
 	self->start.timeout_ms = 50;
 	do
 		self->start.timeout_ms *= 2;
@@ -539,7 +536,7 @@ TEST_F(startup, failure_is_reported_once_and_for_good)
 	EXPECT_EQ(ENOTCONN, errno);
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(self->fd).state);
 	EXPECT_EQ(MPA_ERR_STARTUP, mpa_info(self->fd).error);
-	/* MPA_PEER shows nothing that this peer has sent. */
+	/* MPA_PEER shows nothing of this peer's octets. */
 	EXPECT_EQ(0xff, mpa_peer(self->fd).revision);
 }
 
@@ -560,7 +557,7 @@ TEST(blocking_initiator_gets_the_timeout_itself)
 	hang_up(fd[1]);
 }
 
-/* Section 7.1.2 rule 8, both ends mpa. */
+/* Section 7.1.2 rule 8: both ends are initiators. */
 TEST(two_initiators_refuse_each_other)
 {
 	unsigned int i, refused = 0;
@@ -568,7 +565,7 @@ TEST(two_initiators_refuse_each_other)
 
 	ASSERT_EQ(0, own_netns());
 	ASSERT_EQ(0, tcp_pair(AF_INET, fd));
-	/* Let the requests cross: none arrives before both are sent. */
+	/* Let the requests cross: neither arrives before both are sent. */
 	ASSERT_EQ(0, lo_set(false));
 	for (i = 0; i < 2; i++) {
 		set_nonblock(fd[i]);
@@ -582,7 +579,7 @@ TEST(two_initiators_refuse_each_other)
 
 		EXPECT_NE(0, POLLERR & poll_for(fd[i], POLLOUT,
 						PATIENCE * 1000));
-		/* The other end's reset may arrive before its request. */
+		/* The other end's RST may arrive before its request. */
 		err = so_error(fd[i]);
 		EXPECT_TRUE(err == EPROTO || err == ECONNRESET);
 		refused += err == EPROTO;
@@ -608,7 +605,7 @@ TEST(two_responders_time_out)
 		ASSERT_EQ(0, mpa_attach(fd[i]));
 		ASSERT_EQ(0, mpa_start_as(fd[i], &start));
 	}
-	/* The end that times out first resets the connection. */
+	/* The end that times out first sends the RST. */
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(-1, recv(fd[i], &c, 1, 0));
 		EXPECT_TRUE(errno == ETIMEDOUT || errno == ECONNRESET);
@@ -629,16 +626,16 @@ static const struct {
 	const char *octets;
 	size_t len;
 } strangers[] = {
-	/* 8.1: MPA that has been started too early */
+	/* section 8.1: MPA started too early */
 	STRANGER("the first marker", "\0\0\0\0"),
 	STRANGER("an FPDU after its marker", "\0\0\0\0\0\2ab\0\0\0\0"),
 	STRANGER("an FPDU", "\0\2ab\x12\x34\x56\x78"),
-	/* 8.2.1 */
+	/* section 8.2.1 */
 	STRANGER("chargen", " !\"#$%&'()*+,-./0123456789:;<=>?@ABC\r\n"),
 	STRANGER("quote", "\"My wallet is like an onion.\"\r\n"),
 	STRANGER("daytime", "Friday, November 20, 2026 14:22:55-UTC\r\n"),
 	STRANGER("time", "\xee\xa4\x3c\x7f"),
-	/* 8.2.2 */
+	/* section 8.2.2 */
 	STRANGER("NNTP", "200 news server ready\r\n"),
 	STRANGER("finger", "/W root\r\n"),
 	STRANGER("gopher", "\r\n"),
@@ -654,7 +651,7 @@ static const struct {
 	STRANGER("ACAP", "* ACAP (SASL \"CRAM-MD5\")\r\n"),
 	STRANGER("TIP", "IDENTIFY 3 3 - -\r\n"),
 	STRANGER("SSH", "SSH-2.0-OpenSSH_9.2\r\n"),
-	/* 8.2.3 */
+	/* section 8.2.3 */
 	STRANGER("HTTP server", "HTTP/1.1 400 Bad Request\r\n\r\n"),
 	STRANGER("HTTP client", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
 	STRANGER("HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -663,7 +660,7 @@ static const struct {
 	STRANGER("a client that begins with M", "MAIL FROM:<a@b>\r\n"),
 	STRANGER("CIFS", "\0\0\0\x2f\xffSMBr\0\0\0\0"),
 	STRANGER("gnutella", "GNUTELLA CONNECT/0.4\n\n"),
-	/* 8.2.4 */
+	/* section 8.2.4 */
 	STRANGER("iSCSI login", "\x43\x87\0\0\0\0\0\x40\0\2\x3d\0\0\0\0\0"
 				"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
 				"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
@@ -681,7 +678,7 @@ static const struct {
 	STRANGER("TLS client hello", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1"),
 	STRANGER("TLS alert", "\x15\x03\x01\x00\x02\x02\x28"),
 	STRANGER("SLP v2", "\2\1\0\0\x31\0\0\0"),
-	/* Almost MPA. */
+	/* almost MPA */
 	STRANGER("the key in lower case", "mpa id req frame"),
 	STRANGER("another frame of MPA", "MPA ID Rtr Frame\x40\1\0\0"),
 	STRANGER("a key after a marker", "\0\0\0\0MPA ID Req Frame"),
@@ -699,7 +696,7 @@ TEST_F(startup, other_protocols_are_refused)
 				"%s", strangers[i].name);
 }
 
-/* Echo returns our own request, discard returns nothing. */
+/* Echo returns our own request, and discard returns nothing. */
 TEST_F(startup, echo_and_discard_are_shut_out)
 {
 	u8 request[FRAME_LEN];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Floods of connections that begin a startup and do not finish it: the limit
- * and the timeout hold, and a good client is served, at the latest afterwards.
+ * Floods of connections that never finish startup: the limit and the timeout hold, and
+ * a good client is served, if need be after the flood.
  */
 
 #include <sys/resource.h>
@@ -83,7 +83,7 @@ static int child(struct _test_data_flood *self)
 	return fd;
 }
 
-/* Connection n stops after n octets of its request, modulo its length. */
+/* Connection n stops after n octets of its request, modulo the request's length. */
 static bool flow(struct _test_data_flood *self, int n)
 {
 	u8 frame[USUAL_LEN] = {};
@@ -104,8 +104,8 @@ static bool flow(struct _test_data_flood *self, int n)
 }
 
 /*
- * Return: the result of a client that sends its whole request. It uses plain TCP, so that
- * its end is not counted.
+ * Send a whole request. Return: the result. This client uses plain TCP, so that it is
+ * not counted itself.
  */
 static int good_client(struct _test_data_flood *self)
 {
@@ -128,14 +128,14 @@ static int good_client(struct _test_data_flood *self)
 	return err;
 }
 
-/* The limit holds. mpa_admission tests which connections are evicted. */
+/* The limit holds. mpa_admission tests the choice of evicted connections. */
 TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 {
 	int i, in = 0, out = 0;
 
 	ASSERT_EQ(0, mpa_start_as(self->listener, &self->start));
 	ASSERT_TRUE(flow(self, FLOOD)) TH_LOG("%m");
-	/* The last one is counted asynchronously. */
+	/* The last connection is counted asynchronously. */
 	for (i = 0; i < 20000; i++) {
 		if (statistics("MpaInStartup", "MpaStartupOusted") == FLOOD)
 			break;
@@ -154,11 +154,11 @@ TEST_F_TIMEOUT(flood, the_most_are_in_startup_and_no_more, 300)
 		EXPECT_EQ(EUSERS, so_error(self->child[i]));
 		out += mpa_info(self->child[i]).state == MPA_STATE_FAILED;
 	}
-	/* The good client was in startup, and no longer is. */
+	/* The good client has left startup. */
 	EXPECT_EQ(MOST - 1, in);
 	EXPECT_EQ(FLOOD - MOST + 1, out);
 
-	/* Clients that are served, and clients that give up, are no longer counted. */
+	/* Served clients, and clients that give up, are no longer counted. */
 	for (i = 0; i < FLOOD; i++) {
 		u8 frame[USUAL_LEN] = {};
 
@@ -192,13 +192,13 @@ TEST_F_TIMEOUT(flood, time_ends_it, 300)
 		EXPECT_EQ(-1, recv(self->client[i], &octet, 1, 0));
 		EXPECT_EQ(ECONNRESET, errno);
 	}
-	/* No connection is counted, although no socket has been closed. */
+	/* No connection is counted, though no socket is closed. */
 	EXPECT_EQ(0, statistic("MpaInStartup"));
 }
 
 /*
  * Requests that wait for MPA_ACCEPT are not counted, and have no timeout: the program
- * was notified, and has an open file for each.
+ * was notified of each, and has an open file for it.
  */
 TEST_F_TIMEOUT(flood, requests_that_wait_for_the_program_bar_nobody, 300)
 {
@@ -229,7 +229,7 @@ TEST_F_TIMEOUT(flood, requests_that_wait_for_the_program_bar_nobody, 300)
 	EXPECT_EQ(FRAME_LEN, read_all(fd, frame, FRAME_LEN));
 	hang_up(fd);
 	hang_up(c);
-	/* The oldest still works. */
+	/* The oldest request can still be accepted. */
 	EXPECT_EQ(0, decide(self->child[0], MPA_ACCEPT));
 	EXPECT_EQ(FRAME_LEN, read_all(self->client[0], frame, FRAME_LEN));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Startup with unusual programs and peers: shutdown() during startup, early octets,
- * unexpected replies, a program that rejects the reply, signals.
+ * unexpected replies, rejected replies, signals.
  */
 
 #include <pthread.h>
@@ -15,10 +15,10 @@
 #include "mpa_harness.h"
 #include "mpa_pair.h"
 
-/* Longer than any test, for a startup that nothing ends. */
+/* This timeout exceeds any test: nothing else ends the startup. */
 #define FOR_EVER_MS	3000000
 
-/* An upper bound for calls that return at once, on a busy machine. */
+/* Upper bound for calls that return at once, on a busy machine. */
 #define AT_ONCE_MS	4000
 
 /* ---- a call that waits, in its own thread ---- */
@@ -57,7 +57,7 @@ static int epoll_once(int fd, u32 events)
 		return -1;
 	event.events = 0;
 	ret = epoll_wait(epoll, &event, 1, -1);
-	/* Skip the events that were true before the wait. */
+	/* Skip events that were pending before the wait. */
 	while (events & EPOLLET && ret == 1 && !(event.events & ~EPOLLOUT))
 		ret = epoll_wait(epoll, &event, 1, -1);
 	close(epoll);
@@ -104,7 +104,7 @@ static bool waiter_begin(struct waiter *waiter)
 	       asleep(&waiter->tid);
 }
 
-/* Return: milliseconds until the waiter's call returned; end it if it does not. */
+/* Return: milliseconds until the waiter's call returned, AT_ONCE_MS if it has not. */
 static long waiter_end(struct waiter *waiter)
 {
 	const long begun = now_ms();
@@ -130,7 +130,7 @@ static const char * const where_names[] = {
 
 static const char * const how_names[] = { "SHUT_RD", "SHUT_WR", "SHUT_RDWR" };
 
-/* Have an end wait for ever. Return: -1 on failure. */
+/* Make an end wait for ever. Return: -1 on failure. */
 static int waits_at(struct _test_data_pair *self, enum where where,
 		    bool started)
 {
@@ -160,7 +160,7 @@ static int waits_at(struct _test_data_pair *self, enum where where,
 	return self->fd[1];
 }
 
-/* Remove the socket's timeout, which would end the wait as well. */
+/* Remove the socket's timeout: it would end the wait, too. */
 static void no_patience(int fd)
 {
 	patience(fd, 0);
@@ -236,7 +236,7 @@ TEST_F_TIMEOUT(pair, shutdown_wakes_whoever_waits_with_a_request, 300)
 	shutdown_wakes_all(_metadata, self, WHERE_REQUESTED);
 }
 
-/* poll(2) and recv() agree, so an event loop does not spin. */
+/* poll(2) and recv() agree, so that no event loop spins. */
 TEST_F_TIMEOUT(pair, poll_and_recv_agree_after_shutdown, 300)
 {
 	unsigned int where, how;
@@ -293,7 +293,7 @@ TEST_F(pair, shutdown_ends_startup_for_the_peer)
 
 /* ---- early octets: RFC 5044 section 7.1.2 rules 2 and 4 ---- */
 
-/* Check that the responder has failed, as after any malformed request. */
+/* Check that the responder has failed as after a malformed request. */
 static void is_malformed(struct __test_metadata *_metadata,
 			 struct _test_data_pair *self, const char *when)
 {
@@ -333,7 +333,7 @@ TEST_F(pair, octets_after_a_request_are_malformed_whenever_they_come)
 	}
 }
 
-/* No octet is consumed, whether the work item or the program comes first. */
+/* No octet is consumed, no matter whether the work item or the program runs first. */
 TEST_F(pair, early_octets_bar_both_answers)
 {
 	const int options[] = { MPA_ACCEPT, MPA_REJECT };
@@ -352,7 +352,7 @@ TEST_F(pair, early_octets_bar_both_answers)
 			ASSERT_EQ(0, write_all(self->fd[0], "early", 5));
 			ASSERT_TRUE(lo_delivered());
 			err = decide(self->fd[1], options[i]);
-			/* Either the call returns it, or SO_ERROR does. */
+			/* The call or SO_ERROR returns the error. */
 			if (err != ENOTCONN || so_error(self->fd[1]) != EPROTO)
 				EXPECT_EQ(EPROTO, err);
 			EXPECT_EQ(0, so_error(self->fd[1]));
@@ -366,7 +366,7 @@ TEST_F(pair, early_octets_bar_both_answers)
 
 /* ---- revision 0: draft-culley-iwarp-mpa-01 section 8.1 ---- */
 
-/* The reply and an FPDU, in one segment and in two. */
+/* The reply and an FPDU arrive in one segment, or in two. */
 TEST_F(pair, revision_0_fpdu_after_the_reply_is_delivered)
 {
 	unsigned int i;
@@ -398,7 +398,7 @@ TEST_F(pair, revision_0_fpdu_after_the_reply_is_delivered)
 	}
 }
 
-/* As in RFC 5044, the initiator may not be ready yet. */
+/* As with RFC 5044, the initiator may not be ready. */
 TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 {
 	u8 frame[FRAME_LEN];
@@ -413,7 +413,7 @@ TEST_F(pair, revision_0_responder_waits_for_the_first_fpdu)
 
 /* ---- replies ---- */
 
-/* Section 7.1.2 rule 3: R leaves TCP open, whatever else is in the reply. */
+/* Section 7.1.2 rule 3: R leaves TCP open, whatever the rest of the reply. */
 TEST_F(pair, rejection_of_another_kind_leaves_tcp_open)
 {
 	const struct { u8 revision; u32 flags; } ours[] = {
@@ -450,7 +450,7 @@ TEST_F(pair, rejection_of_another_kind_leaves_tcp_open)
 	}
 }
 
-/* RFC 6581 sections 1.1 and 9.2: what a DDP peer expects has priority. */
+/* RFC 6581 sections 1.1 and 9.2: an RTR that a DDP peer expects has priority. */
 TEST_F(pair, empty_fpdu_is_the_last_choice_of_an_initiator)
 {
 	const struct { u32 ours, theirs, chosen; } cases[] = {
@@ -480,9 +480,9 @@ TEST_F(pair, empty_fpdu_is_the_last_choice_of_an_initiator)
 }
 
 /*
- * The reply of a responder whose program names no RTR has those of a DDP peer, and B if
- * the initiator has no other. Some initiators use the first RTR in the reply, even if
- * they have not requested it; so the reply has only common ones, if there are any.
+ * If the responder's program names no RTR, its reply has those of a DDP peer; or B if
+ * the initiator has no other. Some initiators use the reply's first RTR even if they
+ * did not request it, so the reply has only common ones, if there are any.
  */
 TEST_F(pair, responder_offers_what_the_initiator_has_asked_for)
 {
@@ -515,7 +515,7 @@ TEST_F(pair, responder_offers_what_the_initiator_has_asked_for)
 	}
 }
 
-/* Section 7.1.2 rule 3: private data that the program does not accept. */
+/* Section 7.1.2 rule 3: the program rejects the private data. */
 TEST_F(pair, initiator_may_decide_on_the_reply)
 {
 	u8 frame[FRAME_LEN + 2];
@@ -538,7 +538,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 		EXPECT_EQ(EAGAIN, errno);
 		EXPECT_EQ(-1, send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 		EXPECT_EQ(EAGAIN, errno);
-		/* There is no frame left that could carry more. */
+		/* No later frame could carry private data. */
 		EXPECT_EQ(EINVAL, decide_as(fd, MPA_REJECT,
 					    &(struct mpa_reply){},
 					    sizeof(struct mpa_reply)));
@@ -564,7 +564,7 @@ TEST_F(pair, initiator_may_decide_on_the_reply)
 	}
 }
 
-/* The RTR indication waits for the decision; a bad reply needs none. */
+/* The RTR indication waits for the decision. A bad reply needs no decision. */
 TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 {
 	struct waiter waiter = { .call = CALL_START };
@@ -590,7 +590,7 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 	EXPECT_EQ(B, mpa_info(self->fd[0]).rtr);
 	EXPECT_TRUE(MPA_INFO_MAY_SEND & mpa_info(self->fd[0]).flags);
 
-	/* A rejection or a malformed frame is not for the program to decide. */
+	/* A rejection or a malformed frame needs no decision. */
 	ASSERT_LT(0, ask(self));
 	n = enhanced_frame(frame, true, 0x60, A | B, 0, 0);
 	EXPECT_EQ(ECONNREFUSED, answer(self, frame, n));
@@ -613,7 +613,7 @@ TEST_F(pair, blocking_start_returns_with_the_reply_to_decide_on)
 
 static int answer_pipe[2];
 
-/* The reply arrives while the program is in its signal handler. */
+/* The reply arrives while a signal handler runs. */
 static void on_signal(int sig)
 {
 	int fd = answer_pipe[1];
@@ -651,7 +651,7 @@ static void *reply_in_handler(void *arg)
 	return NULL;
 }
 
-/* As connect(2), MPA_START returns the result when it is restarted. */
+/* When MPA_START is restarted, it returns the result, like connect(2). */
 TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 {
 	struct sigaction act = { .sa_handler = on_signal,
@@ -694,7 +694,7 @@ TEST_F(pair, start_that_a_signal_restarts_has_its_result)
 	}
 }
 
-/* Starting again returns a result that was not read yet. */
+/* A new MPA_START first returns a result that was not read. */
 TEST_F(pair, rejection_is_reported_before_a_new_start)
 {
 	u8 frame[FRAME_LEN];
@@ -730,7 +730,7 @@ TEST_F(pair, unknown_option_is_no_protocol_option)
 					 &value, &len));
 		EXPECT_EQ(ENOPROTOOPT, errno);
 	}
-	/* Options that can only be read, or only be written. */
+	/* These options can only be read, or only be set. */
 	EXPECT_EQ(-1, setsockopt(self->fd[0], SOL_MPA, MPA_INFO, &value, len));
 	EXPECT_EQ(ENOPROTOOPT, errno);
 	EXPECT_EQ(-1, getsockopt(self->fd[0], SOL_MPA, MPA_START, &value,
@@ -774,7 +774,7 @@ static void group_leave(void)
 	umount(GROUP);
 }
 
-/* Octets of slab memory charged to the cgroup, or -1. */
+/* Return: octets of slab memory charged to the cgroup, or -1. */
 static long group_slab(void)
 {
 	FILE *file = fopen(GROUP "/mpa/memory.stat", "r");
@@ -789,7 +789,7 @@ static long group_slab(void)
 	return octets;
 }
 
-/* group_slab() once it no longer changes: statistics and RCU's frees are late. */
+/* Return: group_slab() once it is stable: statistics and RCU's frees are late. */
 static long group_slab_at_rest(void)
 {
 	long last = -1, octets = group_slab();
@@ -806,7 +806,7 @@ static long group_slab_at_rest(void)
 
 #define ACCOUNTED	800
 
-/* The memory of ACCOUNTED sockets that wait for listen(2), or -1. */
+/* Return: the memory of ACCOUNTED sockets that wait for listen(2), or -1. */
 static long cost_of_private_data(u16 private_len)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -829,7 +829,7 @@ static long cost_of_private_data(u16 private_len)
 	return after - before;
 }
 
-/* Parameters of MPA_START are charged to the program that passed them. */
+/* MPA_START's parameters are charged to the calling program. */
 TEST_F(pair, private_data_is_on_the_programs_account)
 {
 	long none, most;
@@ -840,7 +840,7 @@ TEST_F(pair, private_data_is_on_the_programs_account)
 	most = cost_of_private_data(MPA_PRIVATE_DATA_MAX);
 	group_leave();
 	ASSERT_LE(0, none);
-	/* Expect half of it, as statistics are late. */
+	/* Statistics are late: expect only half of it. */
 	EXPECT_LT(none + ACCOUNTED * MPA_PRIVATE_DATA_MAX / 2, most) {
 		TH_LOG("%d sockets cost %ld octets, with private data %ld",
 		       ACCOUNTED, none, most);

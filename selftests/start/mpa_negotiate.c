@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Negotiation in startup frames: private data, the revisions 1, 2 and 0, and which
- * end sends first.
+ * Negotiation in startup frames: private data, revisions 0, 1 and 2, and which end
+ * sends first.
  */
 
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ TEST_F(pair, private_data_of_each_length_goes_both_ways)
 	}
 }
 
-/* Section 7.1: streaming data first, then MPA, as in figure 9. */
+/* Section 7.1: MPA follows streaming data, as in figure 9. */
 TEST_F(pair, delayed_startup_follows_streaming_data)
 {
 	ASSERT_EQ(0, fresh(self, true, true));
@@ -102,7 +102,7 @@ TEST_F(pair, responder_is_silent_until_an_fpdu_is_valid)
 			EXPECT_EQ(EAGAIN, errno);
 			continue;
 		}
-		/* Rule 7: the stream begins with the marker 0x00000000. */
+		/* Rule 7: the stream begins with a marker of 0x00000000. */
 		ASSERT_EQ(16, read_all(self->fd[0], self->buf, 16));
 		EXPECT_EQ(0, memcmp(self->buf, "\0\0\0\0\0\4word", 10));
 	}
@@ -145,7 +145,7 @@ TEST_F(pair, enhanced_request_octet_by_octet)
 	}
 }
 
-/* Section 9.1: IRD and ORD that the responder uses and sends. */
+/* Section 9.1: the responder's IRD and ORD, used and sent. */
 TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 {
 	const struct {
@@ -207,7 +207,7 @@ TEST_F(pair, responder_limits_ord_and_leaves_to_the_user_what_is_the_users)
 	}
 }
 
-/* Section 9.1: 0x3fff leaves IRD unchanged, even if the reply has only Read as RTR. */
+/* Section 9.1: 0x3fff leaves IRD unchanged, even if Read is the reply's only RTR. */
 TEST_F(pair, ird_is_left_to_the_user_with_a_read_as_rtr)
 {
 	static const u16 depth[2] = { 4, 0x3fff };
@@ -226,7 +226,7 @@ TEST_F(pair, ird_is_left_to_the_user_with_a_read_as_rtr)
 	}
 }
 
-/* Sections 9.1 and 8: how the initiator handles the reply. */
+/* Sections 9.1 and 8: the initiator's reaction to the reply. */
 TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 {
 	const struct {
@@ -270,13 +270,13 @@ TEST_F(pair, initiator_limits_ord_and_fails_without_ird)
 		EXPECT_EQ(cases[i].has_ord, info.ord);
 		EXPECT_EQ(cases[i].peer_ird, mpa_peer(self->fd[0]).ird);
 		EXPECT_EQ(cases[i].peer_ord, mpa_peer(self->fd[0]).ord);
-		/* The upper layer still has its Terminate message to send. */
+		/* The upper layer can still send its Terminate message. */
 		EXPECT_EQ(4, send(self->fd[0], "term", 4, MSG_NOSIGNAL));
 		EXPECT_EQ(12, recv(self->fd[1], self->buf, 100, 0));
 	}
 }
 
-/* A rejection shows the depths that would have been needed (section 9.1). */
+/* A rejection has the depths that the responder would have needed (section 9.1). */
 TEST_F(pair, enhanced_rejection_names_the_depths)
 {
 	const struct mpa_reply reply = {
@@ -330,7 +330,7 @@ TEST_F(pair, unenhanced_is_answered_unenhanced)
 	}
 }
 
-/* Section 10: TCP is closed; RFC 5044 would say "improperly formatted". */
+/* Section 10: TCP is closed. By RFC 5044 the frame is "improperly formatted". */
 TEST_F(pair, enhanced_meets_its_like_only)
 {
 	const struct {
@@ -383,19 +383,19 @@ TEST_F(pair, enhanced_meets_its_like_only)
 
 /* ---- RFC 6581 section 9.2: the peer-to-peer model ---- */
 
-/* Options 0 to 7 as flags. */
+/* Return: options 0 to 7 as flags. */
 static u32 rtr_options(unsigned int bits)
 {
 	return (bits & 1 ? B : 0) | (bits & 2 ? C : 0) | (bits & 4 ? D : 0);
 }
 
-/* The RTR that a DDP peer expects has priority. */
+/* Return: the RTR to use. One that a DDP peer expects has priority. */
 static u32 rtr_chosen(u32 both)
 {
 	return both & C ? C : both & D ? D : both & B;
 }
 
-/* The RTRs in the reply of a responder with an IRD of 1. */
+/* Return: the RTRs in a responder's reply, if its IRD is 1. */
 static u32 rtr_offered(u32 ours, u32 theirs)
 {
 	ours = ours ? ours : theirs == B ? B : C | D;
@@ -441,7 +441,7 @@ TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
 			EXPECT_EQ(0, memcmp(expected, self->buf, n));
 		}
 		EXPECT_EQ(-1, recv(self->fd[1], self->buf, 1, MSG_DONTWAIT));
-		/* The first record, or the Terminate message, is sent. */
+		/* The first record can be sent, or the Terminate message. */
 		ASSERT_EQ(2, send(self->fd[0], "ok", 2, MSG_NOSIGNAL));
 		n = peer_fpdu(&sender, (const u8 *)"ok", 2, expected);
 		ASSERT_EQ(n, read_all(self->fd[1], self->buf, n));
@@ -449,7 +449,7 @@ TEST_F(pair, initiator_generates_one_of_the_options_agreed_on)
 	}
 }
 
-/* "the responder MUST set Control Flag A to 1"; without A, B to D are void. */
+/* "the responder MUST set Control Flag A to 1"; without A, B to D have no meaning. */
 TEST_F(pair, reply_without_peer_to_peer_model_has_no_rtr)
 {
 	u8 frame[FRAME_LEN + 4];
@@ -464,7 +464,7 @@ TEST_F(pair, reply_without_peer_to_peer_model_has_no_rtr)
 	EXPECT_EQ(0, mpa_peer(self->fd[0]).control);
 }
 
-/* A reply with A to a request without: no RTR was requested. */
+/* A is set in the reply, but not in the request: no RTR was requested. */
 TEST_F(pair, client_server_model_has_no_rtr)
 {
 	u8 frame[FRAME_LEN + 4];
@@ -513,7 +513,7 @@ TEST_F(pair, responder_names_the_options_it_supports)
 		}
 		EXPECT_EQ(MPA_INFO_P2P,
 			  mpa_info(self->fd[1]).flags & MPA_INFO_P2P);
-		/* Only an RTR that both ends support may open the connection. */
+		/* Only a common RTR may open the connection. */
 		ASSERT_EQ(rtr_offered(ours, theirs) & theirs,
 			  mpa_info(self->fd[1]).rtr) {
 			TH_LOG("ours 0x%x, theirs 0x%x", ours, theirs);
@@ -539,7 +539,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 		EXPECT_EQ(chosen ? 0 : EOPNOTSUPP, negotiate(self));
 		EXPECT_EQ(chosen, mpa_info(self->fd[0]).rtr);
 		if (chosen == B) {
-			/* No end has received or sent a record. */
+			/* Neither end has received or sent a record. */
 			EXPECT_EQ(POLLOUT, poll_for(self->fd[1], POLLOUT,
 						    20000));
 			EXPECT_EQ(0, poll_for(self->fd[1], POLLIN, 0));
@@ -553,7 +553,7 @@ TEST_F(pair, peer_to_peer_lets_either_end_begin)
 	}
 }
 
-/* The simulated initiator of a peer-to-peer startup. */
+/* Act as the initiator of a peer-to-peer startup. */
 static int p2p_request(struct _test_data_pair *self, struct peer *peer,
 		       u32 control, bool markers)
 {
@@ -600,7 +600,7 @@ TEST_F(pair, rtr_fpdu_is_consumed_in_pieces_and_with_what_follows)
 	}
 }
 
-/* An initiator may begin with a record even so (section 9.2). */
+/* An initiator may begin with a record nevertheless (section 9.2). */
 TEST_F(pair, first_record_opens_as_well)
 {
 	struct peer peer;
@@ -610,7 +610,7 @@ TEST_F(pair, first_record_opens_as_well)
 	EXPECT_EQ(50, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(MPA_INFO_MAY_SEND,
 		  mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
-	/* A later FPDU without a ULPDU is not an RTR. */
+	/* A later FPDU without a ULPDU is no RTR. */
 	ASSERT_EQ(0, peer_send(&peer, NULL, 0));
 	EXPECT_EQ(-1, recv(self->fd[1], self->buf, 100, 0));
 	EXPECT_EQ(EBADMSG, errno);
@@ -625,7 +625,7 @@ TEST_F(pair, bad_rtr_opens_nothing)
 		for (at = 0; at < (markers ? 12 : 8); at++) {
 			size_t n;
 
-			/* Do not change ULPDU_Length. */
+			/* Leave ULPDU_Length unchanged. */
 			if (at / 2 == (markers ? 2 : 0))
 				continue;
 			ASSERT_EQ(0, p2p_request(self, &peer, A | B, markers));
@@ -659,7 +659,7 @@ TEST_F(pair, zero_length_fpdu_is_an_error_unless_agreed_on)
 		if (i < ARRAY_SIZE(controls)) {
 			ASSERT_EQ(0, p2p_request(self, &peer, controls[i], 0));
 		} else if (i == ARRAY_SIZE(controls)) {
-			/* Only one RTR is allowed. */
+			/* Only one RTR is permitted. */
 			ASSERT_EQ(0, p2p_request(self, &peer, A | B, false));
 			ASSERT_EQ(0, peer_send(&peer, NULL, 0));
 		} else {
@@ -677,7 +677,7 @@ TEST_F(pair, zero_length_fpdu_is_an_error_unless_agreed_on)
 		EXPECT_EQ(MPA_ERR_CRC, mpa_info(self->fd[1]).error);
 	}
 
-	/* The initiator does not expect one either. */
+	/* Nor does the initiator expect one. */
 	self->start[0].revision = 2;
 	self->start[0].flags = MPA_START_ENHANCED | A | B;
 	self->start[1].revision = 2;
@@ -707,9 +707,9 @@ static const struct {
 };
 
 /*
- * Figures 15, 16 and 17: V, and M for the receiving side of the initiator and
- * of the responder. N/A in figure 16 is an RDMAC initiator that meets a
- * permissive responder: its reply always has M=1.
+ * Figures 15, 16 and 17: revision V, and M for each direction: to the initiator/to the
+ * responder. N/A in figure 16 is an RDMAC initiator with a permissive responder, whose
+ * reply always has M=1.
  */
 static const char figures[][5][6] = {
 	{ "0 1/1", "close", "close", "0 1/1", "0 1/1" },
@@ -750,15 +750,15 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 			self->start[1].flags = rnics[j].flags;
 			err = negotiate(self);
 			if (err) {
-				/* TCP reports the end to the other end. */
+				/* TCP reports the end to the peer. */
 				poll_for(self->fd[1], POLLOUT, 20000);
 				recv(self->fd[1], self->buf, 1, 0);
 				mpa_info(self->fd[0]);
 			}
 			for (end = 0; end < 2; end++) {
 				/*
-				 * A responder that has replied is in Full
-				 * Operation when the initiator closes.
+				 * A responder that has replied is in Full Operation
+				 * when the initiator closes.
 				 */
 				if (err && end && mpa_info(self->fd[1]).state ==
 						  MPA_STATE_FULL)
@@ -776,7 +776,7 @@ TEST_F(pair, figures_15_to_17_cell_by_cell)
 	}
 }
 
-/* As above, with a simulated peer: every octet is checked. */
+/* As above, with a simulated peer that checks every octet. */
 TEST_F(pair, initiator_meets_each_rnic_by_hand)
 {
 	u8 frame[FRAME_LEN];
@@ -790,7 +790,7 @@ TEST_F(pair, initiator_meets_each_rnic_by_hand)
 			char cell[8];
 			int err;
 
-			/* The permissive responder downgrades without being asked to. */
+			/* The permissive responder downgrades without a request. */
 			if (!rnics[i].revision &&
 			    rnics[j].flags & MPA_START_PERMISSIVE) {
 				revision = 0;
@@ -845,7 +845,7 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 			frame_put(frame, true, our_m ? 0xc0 : 0x40, revision,
 				  0);
 			EXPECT_EQ(0, memcmp(frame, self->buf, FRAME_LEN));
-			/* In this case the initiator closes the connection. */
+			/* Here the initiator closes the connection. */
 			if (figures[i][j][0] == 'c' && !rnics[j].revision)
 				continue;
 			cell_of(self->fd[1], 0, false, cell);
@@ -857,7 +857,7 @@ TEST_F(pair, responder_meets_each_rnic_by_hand)
 	}
 }
 
-/* Figure 14: our frames always have both, whatever else is requested. */
+/* Figure 14: our frames always have M and C, whatever the flags. */
 TEST_F(pair, revision_0_asks_for_markers_and_crcs)
 {
 	u8 frame[FRAME_LEN];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Choices that the RFCs leave, and on which other implementations rely: Linux's
- * drivers for iWARP hardware (cxgb4, irdma) and siw.
+ * Choices that the RFCs leave open, but other implementations rely on: Linux's drivers
+ * for iWARP hardware (cxgb4, irdma) and siw.
  */
 
 #include <pthread.h>
@@ -13,8 +13,8 @@
 #include "mpa_pair.h"
 
 /*
- * RFC 6581 sections 9.1 and 9.2: a Read of zero octets uses an entry of the Read queue.
- * irdma and siw fail if the reply has Read as RTR and an IRD of 0.
+ * RFC 6581 sections 9.1 and 9.2: a Read of zero octets takes an entry of the Read
+ * queue. irdma and siw fail if a reply has Read as RTR but an IRD of 0.
  */
 TEST_F(pair, responder_has_a_place_for_the_read_that_it_offers)
 {
@@ -69,7 +69,7 @@ TEST_F(pair, initiator_chooses_a_read_only_where_there_is_a_place)
 		self->start[0].flags = MPA_START_ENHANCED | A | rows[i].ours;
 		self->start[0].ord = rows[i].ord;
 		ASSERT_LT(0, ask(self));
-		/* The initiator also has an entry for it in its own queue. */
+		/* The initiator's own queue has an entry for the Read, too. */
 		ord = rows[i].ord ? rows[i].ord : 1;
 		enhanced_put(asked, A | rows[i].ours, 0, ord);
 		EXPECT_EQ(0, memcmp(asked, self->buf + FRAME_LEN, 4));
@@ -111,8 +111,8 @@ TEST_F(pair, responder_answers_a_number_with_a_number)
 }
 
 /*
- * RFC 5044 section 7.1.1: markers are sent only if M requests them. In appendix C
- * revision 0 has M set; cxgb4 and siw do not always set it.
+ * RFC 5044 section 7.1.1: markers are sent only if M requests them. Appendix C sets M
+ * in revision 0; cxgb4 and siw do not always set it.
  */
 TEST_F(pair, markers_of_revision_0_follow_the_bits)
 {
@@ -125,7 +125,7 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 		int fd;
 
 		frame_put(frame, initiator, m ? 0xc0 : 0x40, 0, 0);
-		/* Revision 0 explicitly, or revision 1 that downgrades. */
+		/* MPA starts with revision 0, or downgrades from revision 1. */
 		self->start[0].revision = !direct;
 		self->start[0].flags = direct ? 0 : MPA_START_PERMISSIVE;
 		self->start[1].revision = self->start[0].revision;
@@ -152,7 +152,7 @@ TEST_F(pair, markers_of_revision_0_follow_the_bits)
 	}
 }
 
-/* Figure 16's RDMAC responder inspects only what it knows. */
+/* Figure 16's RDMAC responder inspects only the fields that it knows. */
 TEST_F(pair, revision_0_responder_answers_later_ones)
 {
 	unsigned int revision;
@@ -170,7 +170,7 @@ TEST_F(pair, revision_0_responder_answers_later_ones)
 	}
 }
 
-/* Section 7.1.2 rule 3: the rest of the reply, or what is missing, does not matter. */
+/* Section 7.1.2 rule 3: the rest of the reply does not matter, even if it is missing. */
 TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 {
 	unsigned int len, revision;
@@ -198,7 +198,7 @@ TEST_F(pair, rejection_without_depths_leaves_tcp_open)
 }
 
 /*
- * FPDUs may follow a good reply: as a responder siw does not delay its program's data.
+ * FPDUs may follow a good reply: a siw responder does not hold its program's data.
  * After any other reply rule 4 forbids octets, and they do not belong to the frame.
  */
 TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
@@ -216,7 +216,7 @@ TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
 		ASSERT_EQ(FRAME_LEN, ask(self));
 		n = frame_put(frame, true, 0x40, 1, 0);
 		len = peer_fpdu(&peer, (const u8 *)"first", 5, frame + n);
-		/* A good FPDU, one with a bad CRC, and an incomplete one. */
+		/* Use a good FPDU, one with a bad CRC, and an incomplete one. */
 		if (i / 4 == 1)
 			frame[n + len - 1] ^= 1;
 		if (i / 4 == 2)
@@ -238,7 +238,7 @@ TEST_F(pair, octets_after_the_reply_are_an_fpdu_or_malformed)
 	}
 }
 
-/* TCP reports the error of a reset a moment before POLLHUP. */
+/* TCP reports a RST's error a moment before POLLHUP. */
 static bool hung_up(int fd)
 {
 	long end = now_ms() + 20000;
@@ -249,12 +249,12 @@ static bool hung_up(int fd)
 	return false;
 }
 
-/* A responder that rejects may close TCP, and some do so with a reset. */
+/* A responder that rejects may close TCP; some send a RST. */
 TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 {
 	unsigned int i;
 
-	/* With priority, so that mostly nothing inspects the reply before the reset arrives. */
+	/* With real-time priority usually nothing inspects the reply before the RST arrives. */
 	real_time(true);
 	for (i = 0; i < 60; i++) {
 		const bool behind = i % 3 == 1, wait = i % 3 == 2;
@@ -275,16 +275,16 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 				       FRAME_LEN + (behind ? 8 : 4)));
 		if (wait)
 			ASSERT_NE(0, poll_for(self->fd[0], POLLOUT, 20000));
-		/* Close with an RST, with unread octets or without. */
+		/* Close with a RST, with and without unread octets. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
-		/* The rejection is an error that poll() reports at once. */
+		/* poll() reports the rejection, an error, at once. */
 		for (left = 20000; left && !(POLLHUP & poll_for(self->fd[0], 0,
 								1)); left--)
 			usleep(1000);
 		ASSERT_NE(0, left);
 		err = so_error(self->fd[0]);
-		/* The reset replaces the rejection if nothing has read it in between. */
+		/* The RST replaces the rejection if nothing reads the rejection first. */
 		EXPECT_TRUE(err == ECONNREFUSED || err == ECONNRESET) {
 			TH_LOG("case %u: %s", i, strerror(err));
 		}
@@ -302,12 +302,15 @@ TEST_F(pair, rejection_followed_by_a_reset_is_a_rejection)
 	}
 }
 
-/* Build octets in place of a good reply. Return: their length; @err: the result of startup. */
+/*
+ * Build octets in place of a good reply. Return: their length. @err: set to the result
+ * of startup.
+ */
 static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 {
 	*err = EPROTO;
 	*code = MPA_ERR_STARTUP;
-	/* The other end is an initiator, too. */
+	/* In case 0 the other end is an initiator, too. */
 	frame_put(frame, which, 0x40, which == 1 ? 9 : 1, 0);
 	switch (which) {
 	case 2:
@@ -317,7 +320,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 		memcpy(frame, "HTTP/1.1", 8);
 		return 8;
 	case 4:
-		/* The octets may be the beginning of a reply. */
+		/* These octets may begin a reply. */
 		*err = ECONNRESET;
 		*code = MPA_ERR_TCP;
 		return 10;
@@ -325,7 +328,7 @@ static size_t other_reply(unsigned int which, u8 *frame, int *err, u8 *code)
 	return FRAME_LEN;
 }
 
-/* Return: the errno that the first caller gets; @who: which call is first. */
+/* Return: the errno that the first call gets. @who: the first call. */
 static int first_reported(int fd, unsigned int who)
 {
 	char octet;
@@ -336,13 +339,13 @@ static int first_reported(int fd, unsigned int who)
 	case 1:
 		return send(fd, "x", 1, MSG_NOSIGNAL) < 0 ? errno : 0;
 	case 2:
-		/* MPA_INFO notes the error without reporting it. */
+		/* MPA_INFO sees the error without reporting it. */
 		mpa_info(fd);
 	}
 	return so_error(fd);
 }
 
-/* A peer that fails may also reset TCP, before anything inspects the reply. */
+/* A failing peer may also reset TCP, before anything inspects the reply. */
 TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 {
 	unsigned int i;
@@ -360,7 +363,7 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 		n = other_reply(which, frame, &err, &code);
 		ASSERT_EQ(FRAME_LEN, ask(self));
 		ASSERT_EQ(0, write_all(self->fd[1], frame, n));
-		/* TCP reports a reset after a FIN as EPIPE. */
+		/* TCP reports a RST after a FIN as EPIPE. */
 		if (fin)
 			shutdown(self->fd[1], SHUT_WR);
 		if (wait)
@@ -383,7 +386,7 @@ TEST_F(pair, bad_reply_followed_by_a_reset_is_a_bad_reply)
 	}
 }
 
-/* SO_ERROR returns the error before the work item runs. */
+/* SO_ERROR is read before the work item runs. */
 TEST_F(pair, startup_error_is_reported_once)
 {
 	u8 frame[FRAME_LEN];
@@ -410,7 +413,7 @@ TEST_F(pair, startup_error_is_reported_once)
 	}
 }
 
-/* Startup begins with accept(2); the peer has reset the connection before. */
+/* Startup begins at accept(2). The peer has reset the connection before. */
 TEST_F(pair, bad_request_and_a_reset_before_accept_is_a_bad_request)
 {
 	const struct mpa_start start = {
@@ -474,7 +477,7 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* While MPA_START is interrupted the reply arrives, and the reader gets the result. */
+/* The reply arrives while MPA_START is interrupted, and the reader gets the result. */
 static void reject_meanwhile(int sig)
 {
 	u8 frame[FRAME_LEN];
@@ -488,7 +491,7 @@ static void reject_meanwhile(int sig)
 	pthread_join(reader.thread, NULL);
 }
 
-/* Reads the request, so that startup is in progress, and starts a reader that waits. */
+/* Read the request, so that startup has begun, and start a waiting reader. */
 static void *interrupter_main(void *arg)
 {
 	pthread_t *starter = arg;
@@ -533,7 +536,7 @@ static void do_nothing(int sig)
 	(void)sig;
 }
 
-/* As after connect(2): the program polls, and SO_ERROR returns the result. */
+/* As after connect(2), the program polls, and SO_ERROR returns the result. */
 TEST_F(pair, interrupted_start_is_reported_once)
 {
 	const struct sigaction action = { .sa_handler = do_nothing };
@@ -566,7 +569,7 @@ TEST_F(pair, rejected_socket_is_not_corked)
 	unsigned int i, soon = 0;
 	u8 frame[FRAME_LEN];
 
-	/* The request is queued after more than the peer's window. */
+	/* The request is queued after more octets than the peer's window. */
 	hang_up(self->fd[0]);
 	hang_up(self->fd[1]);
 	ASSERT_EQ(0, tcp_pair_buf(AF_INET, self->fd, 4096));
@@ -584,7 +587,7 @@ TEST_F(pair, rejected_socket_is_not_corked)
 					   sizeof(octets)));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
 	ASSERT_TRUE(acked(self->fd[0]));
-	/* Corked octets leave after 200 ms, each time. */
+	/* TCP sends corked octets after 200 ms, each time. */
 	for (i = 0; i < 5; i++) {
 		ASSERT_EQ(5, send(self->fd[0], "plain", 5, 0));
 		soon += poll_for(self->fd[1], POLLIN, 150) == POLLIN;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Startup is not only negotiated by frames: decisions of the user (MPA_START_MANUAL),
- * direct start, and the policy of a network namespace's administrator.
+ * Startup beyond its frames: the user's decisions (MPA_START_MANUAL), direct start, and
+ * the policy of a network namespace's administrator.
  */
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ TEST_F(pair, responder_decides_by_hand)
 	frame_put(frame, true, 0x40, 1, 2);
 	EXPECT_EQ(0, memcmp(reply, frame, FRAME_LEN));
 	EXPECT_EQ(0, memcmp(reply + FRAME_LEN, "me", 2));
-	/* Rule 4 also holds for this responder. */
+	/* Rule 4 holds for this responder, too. */
 	EXPECT_EQ(0, poll_for(self->fd[1], POLLIN | POLLOUT, 0));
 	EXPECT_EQ(0, mpa_info(self->fd[1]).flags & MPA_INFO_MAY_SEND);
 }
@@ -123,7 +123,7 @@ TEST_F(pair, wrong_reply_changes_nothing)
 		REFUSED(EINVAL, reply.reserved2[5], 1, private_at);
 		REFUSED(EINVAL, reply.private_len, 513, sizeof(big.reply));
 		REFUSED(EINVAL, reply.private_len, 11, private_at + 10);
-		/* Four of the 512 octets are IRD and ORD. */
+		/* IRD and ORD take four of the 512 octets. */
 		REFUSED(EINVAL, reply.private_len, 509, sizeof(big.reply));
 		REFUSED(E2BIG, more[7], 1, sizeof(big));
 		REFUSED(E2BIG, reply.ird, 0, 1 << 20);
@@ -156,7 +156,7 @@ TEST_F(pair, decision_has_its_time)
 		EXPECT_EQ(EINVAL, decide(self->fd[0], option));
 		EXPECT_EQ(EINVAL, decide(self->fd[1], option));
 
-		/* Decide too early, in time, and twice. */
+		/* Decide too early, in time, and again. */
 		self->start[1].flags = MPA_START_MANUAL;
 		ASSERT_EQ(0, request(self, frame, FRAME_LEN - 1));
 		EXPECT_EQ(EAGAIN, decide(self->fd[1], option));
@@ -182,7 +182,7 @@ TEST_F(pair, decision_has_its_time)
 	}
 }
 
-/* Calls for records do not fail before the decision, but wait. */
+/* Before the decision calls for records wait, and do not fail. */
 TEST_F(pair, reader_and_writer_wait_for_the_decision)
 {
 	struct peer peer = {};
@@ -219,7 +219,7 @@ TEST_F(pair, reader_and_writer_wait_for_the_decision)
 	EXPECT_EQ(0, how);
 }
 
-/* The timeout is for the peer, and does not limit the user's decision. */
+/* The timeout limits the peer, not the user's decision. */
 TEST_F(pair, decision_may_take_longer_than_startup)
 {
 	u8 frame[FRAME_LEN];
@@ -234,7 +234,7 @@ TEST_F(pair, decision_may_take_longer_than_startup)
 	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[1]).state);
 }
 
-/* Rule 3; both ends are in streaming mode then, and may try again. */
+/* Rule 3: both ends return to streaming mode, and may start again. */
 TEST_F(pair, rejection_leaves_two_ordinary_sockets)
 {
 	const struct mpa_reply no = {
@@ -273,7 +273,7 @@ TEST_F(pair, rejection_leaves_two_ordinary_sockets)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* Streaming data after a rejection belong to the user; mpa_manners has the rest. */
+/* Streaming data after a rejection is the user's. mpa_manners has other cases. */
 TEST_F(pair, data_after_a_rejection_is_streaming_data)
 {
 	u8 frame[FRAME_LEN + 5], buf[8];
@@ -376,7 +376,7 @@ TEST_F(pair, direct_start_has_each_direction_by_itself)
 		ASSERT_EQ(0, mpa_start_as(self->fd[1], &start[1]));
 		EXPECT_EQ(flags, mpa_info(self->fd[0]).flags);
 		EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
-		/* Either end may begin. */
+		/* Either end may send first. */
 		EXPECT_TRUE(record_goes(self->fd[1], self->fd[0], 1500));
 		EXPECT_TRUE(record_goes(self->fd[0], self->fd[1], 1500));
 		EXPECT_EQ(i & 1 ? 3 : 0, mpa_info(self->fd[0]).tx_markers);
@@ -441,7 +441,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 			ASSERT_EQ(0, request(self, frame, FRAME_LEN));
 			ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame,
 						      FRAME_LEN));
-			/* siw decides by the reply alone whether CRCs are on. */
+			/* siw decides by the reply alone whether to use CRCs. */
 			EXPECT_EQ(crc ? 0x40 : 0, frame[16]);
 			fd = self->fd[1];
 			peer.fd = self->fd[0];
@@ -455,7 +455,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 		ASSERT_EQ(12, peer_fpdu(&peer, (const u8 *)"first", 5, good));
 		ASSERT_EQ(0, write_all(peer.fd, good, 12));
 		ASSERT_EQ(5, recv(fd, seen, sizeof(seen), 0));
-		/* The FPDU that mpa sends. */
+		/* mpa sends this FPDU. */
 		ASSERT_EQ(5, send(fd, "first", 5, MSG_NOSIGNAL));
 		ASSERT_EQ(12, read_all(peer.fd, seen, 12));
 		EXPECT_EQ(0, memcmp(seen, good, 8));
@@ -473,7 +473,7 @@ TEST_F(pair, crc_is_off_only_with_both_peers_and_the_administrator)
 	}
 }
 
-/* Direct start depends on the administrator alone. */
+/* Only the administrator decides whether direct start may be without CRCs. */
 TEST_F(pair, direct_start_keeps_crcs_without_the_administrator)
 {
 	struct mpa_start start = {
@@ -490,7 +490,7 @@ TEST_F(pair, direct_start_keeps_crcs_without_the_administrator)
 
 /* ---- what the administrator of a namespace decides ---- */
 
-/* Whether this many connections are counted as in startup. */
+/* Whether this number of connections is in startup. */
 static bool startups_are(int expected)
 {
 	return statistic("MpaInStartup") == expected;
@@ -498,7 +498,7 @@ static bool startups_are(int expected)
 
 /* ---- net.mpa.markers ---- */
 
-/* Which ends request markers: bit 1 for the initiator, 2 for the responder. */
+/* Return: the ends that request markers: 1: initiator, 2: responder. */
 static int asks(struct _test_data_pair *self)
 {
 	u32 flags = mpa_info(self->fd[0]).flags;
@@ -518,7 +518,7 @@ TEST_F(pair, administrator_has_all_ask_for_markers)
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(0, asks(self));
 	ASSERT_EQ(0, sysctl_put("markers", 1));
-	/* An existing connection stays as it is. */
+	/* An existing connection does not change. */
 	EXPECT_EQ(0, asks(self));
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(3, asks(self));
@@ -533,7 +533,7 @@ TEST_F(pair, administrator_has_all_ask_for_markers)
 	EXPECT_EQ(2, asks(self));
 }
 
-/* The sysctl applies from the next MPA_START on. */
+/* The sysctl applies to each later MPA_START. */
 TEST_F(pair, markers_are_asked_for_by_who_starts_later)
 {
 	ASSERT_EQ(0, fresh(self, true, true));
@@ -548,7 +548,7 @@ TEST_F(pair, markers_are_asked_for_by_who_starts_later)
 	EXPECT_EQ(2, asks(self));
 }
 
-/* Without startup frames the peer cannot be asked to send markers. */
+/* Without startup frames there is no request for markers. */
 TEST_F(pair, direct_start_asks_nobody_for_markers)
 {
 	ASSERT_EQ(0, sysctl_put("markers", 1));
@@ -559,7 +559,7 @@ TEST_F(pair, direct_start_asks_nobody_for_markers)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* Open a listening socket whose children start with these flags. Return: the socket, or -1. */
+/* Open a listener whose children start with these flags. Return: the socket, or -1. */
 static int listener_of(unsigned int flags, struct sockaddr_in *addr)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -576,7 +576,7 @@ static int listener_of(unsigned int flags, struct sockaddr_in *addr)
 	return fd;
 }
 
-/* Start a client and a child of the listener. Return: 0 or -1. */
+/* Start a client, and a child of the listener. Return: 0 or -1. */
 static int serve(struct _test_data_pair *self, int listener,
 		 const struct sockaddr_in *addr)
 {
@@ -643,14 +643,14 @@ TEST_F(pair, administrator_allows_no_placing)
 	ASSERT_EQ(0, sysctl_put("place", 0));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
 	EXPECT_EQ(0, places(self->fd[1]));
-	/* A socket with MPA_PLACE keeps it. */
+	/* A socket keeps MPA_PLACE. */
 	EXPECT_EQ(1, places(self->fd[0]));
 	EXPECT_TRUE(records_go(self));
 	EXPECT_EQ(0, place(self->fd[1], 0));
 	EXPECT_EQ(0, place(self->fd[0], 0));
 	EXPECT_EQ(EPERM, place(self->fd[0], 1));
 	EXPECT_EQ(0, places(self->fd[0]));
-	/* The same error without markers, and before Full Operation. */
+	/* The error is the same without markers, and before Full Operation. */
 	self->start[1].flags = 0;
 	ASSERT_EQ(0, negotiate(self));
 	EXPECT_EQ(EPERM, place(self->fd[1], 1));
@@ -675,7 +675,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	ASSERT_EQ(0, serve(self, listener, &addr));
 	EXPECT_EQ(1, places(self->fd[1]));
 	EXPECT_TRUE(records_go(self));
-	/* MPA_PLACE can no longer be set. */
+	/* MPA_PLACE can be cleared, but not set again. */
 	ASSERT_EQ(0, place(listener, 0));
 	EXPECT_EQ(EPERM, place(listener, 1));
 	ASSERT_EQ(0, serve(self, listener, &addr));
@@ -684,7 +684,7 @@ TEST_F(pair, children_keep_a_listeners_placing)
 	close(listener);
 }
 
-/* With markers enforced by the administrator MPA_PLACE is possible. */
+/* If the administrator enforces markers, MPA_PLACE can be set. */
 TEST_F(pair, markers_of_the_administrator_do_for_placing)
 {
 	ASSERT_EQ(0, sysctl_put("markers", 1));
@@ -734,8 +734,8 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	EXPECT_TRUE(startups_are(1));
 
 	/*
-	 * Sockets that are rejected, in Full Operation, failed, or wait for their user are
-	 * not counted.
+	 * Rejected sockets, those in Full Operation, failed ones, and those that wait
+	 * for their user are not counted.
 	 */
 	self->start[1].flags = MPA_START_MANUAL;
 	frame_put(frame, false, 0x40, 1, 0);
@@ -763,7 +763,7 @@ TEST_F(pair, startups_are_counted_while_they_last)
 	EXPECT_EQ(MPA_STATE_FAILED, mpa_info(waits[0]).state);
 }
 
-/* Kilobytes in slabs, while contexts, requests and sockets exist. */
+/* Return: KiB in the slab caches of contexts, requests and sockets. */
 static long slab_kb(void)
 {
 	FILE *f = fopen("/proc/meminfo", "r");
@@ -778,7 +778,7 @@ static long slab_kb(void)
 	return kb;
 }
 
-/* KASAN keeps freed memory for long; that kernel finds leaks itself. */
+/* KASAN keeps freed memory for a long time; that kernel detects leaks itself. */
 static bool freed_memory_is_kept(void)
 {
 	FILE *f = fopen("/proc/kallsyms", "r");
@@ -794,7 +794,7 @@ static bool freed_memory_is_kept(void)
 
 #define HALF_OPEN	2000
 
-/* Connect to a listener and send nothing, or sometimes too little. */
+/* Connect to a listener and send nothing, or sometimes a part of a request. */
 static int half_open(int *fd, int count, const struct mpa_start *start)
 {
 	struct sockaddr_in addr = {
@@ -814,7 +814,10 @@ static int half_open(int *fd, int count, const struct mpa_start *start)
 		if (connect(fd[2 * i], (void *)&addr, len))
 			return -1;
 		fd[2 * i + 1] = accept(listener, NULL, NULL);
-		/* Before the timeout starts, which may end at once on a busy machine. */
+		/*
+		 * Attach MPA before the timeout begins: on a busy machine it may end at
+		 * once.
+		 */
 		if (fd[2 * i + 1] < 0 || mpa_attach(fd[2 * i + 1]) ||
 		    (i % 8 == 0 &&
 		     write_all(fd[2 * i], frame, i / 8 % FRAME_LEN + 1)) ||
@@ -848,7 +851,7 @@ TEST_F_TIMEOUT(pair, ten_thousand_half_open_startups_leave_nothing, 200)
 		EXPECT_TRUE(startups_are(HALF_OPEN));
 		for (i = 0; i < 2 * HALF_OPEN; i++)
 			hang_up(fd[i]);
-		/* After the first batch the kernel keeps some memory. */
+		/* The kernel keeps some memory after the first batch. */
 		if (!batch)
 			before = slab_kb();
 	}

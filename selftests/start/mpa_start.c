@@ -123,7 +123,7 @@ TEST_F(tcp, wrong_start_is_refused)
 #undef REFUSED
 	EXPECT_EQ(MPA_STATE_IDLE, mpa_info(fd).state);
 
-	/* The struct may be shorter or longer. */
+	/* The struct may be shorter or longer than the kernel's. */
 	big.more[15] = 0;
 	EXPECT_EQ(0, setsockopt(fd, SOL_MPA, MPA_START, &big, sizeof(big)));
 	ASSERT_EQ(0, mpa_attach(self->fd[1]));
@@ -131,7 +131,7 @@ TEST_F(tcp, wrong_start_is_refused)
 	EXPECT_EQ(0, setsockopt(self->fd[1], SOL_MPA, MPA_START, &start, least));
 }
 
-/* Programs in other languages build these structs octet by octet. */
+/* Other languages' programs build these structs octet by octet. */
 TEST(structs_are_laid_out_as_documented)
 {
 	EXPECT_EQ(32, offsetof(struct mpa_start, private_data));
@@ -196,7 +196,7 @@ TEST_F(tcp, start_only_once)
 	EXPECT_EQ(EISCONN, errno);
 }
 
-/* RFC 5044 section 7.1: streaming data before MPA is the user's. */
+/* RFC 5044 section 7.1: streaming data before MPA belongs to the user. */
 TEST_F(tcp, initiator_does_not_swallow_streaming_data)
 {
 	char buf[8];
@@ -225,7 +225,7 @@ TEST_F(tcp, nonblocking_start_reports_by_poll)
 	EXPECT_EQ(-1, recv(self->fd[0], buf, sizeof(buf), 0));
 	EXPECT_EQ(EAGAIN, errno);
 
-	/* A reply without its last octet has no effect. */
+	/* A reply has no effect until its last octet arrives. */
 	frame_put(frame, true, 0x40, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN - 1));
 	EXPECT_EQ(0, poll_for(self->fd[0], POLLIN | POLLOUT, 50));
@@ -235,7 +235,7 @@ TEST_F(tcp, nonblocking_start_reports_by_poll)
 	EXPECT_EQ(MPA_STATE_FULL, mpa_info(self->fd[0]).state);
 }
 
-/* Messages for MSG_ERRQUEUE do not affect startup. */
+/* Messages in MSG_ERRQUEUE do not affect startup. */
 TEST_F(tcp, error_queue_does_not_make_startup_writable)
 {
 	int stamps = SOF_TIMESTAMPING_TX_ACK | SOF_TIMESTAMPING_SOFTWARE |
@@ -246,7 +246,7 @@ TEST_F(tcp, error_queue_does_not_make_startup_writable)
 				&stamps, sizeof(stamps)));
 	ASSERT_TRUE(text_goes(self->fd[0], self->fd[1]));
 	ASSERT_EQ(POLLERR, poll_for(self->fd[0], 0, 20000));
-	/* No message for the request. */
+	/* The request causes no message. */
 	stamps = 0;
 	ASSERT_EQ(0, setsockopt(self->fd[0], SOL_SOCKET, SO_TIMESTAMPING,
 				&stamps, sizeof(stamps)));
@@ -296,7 +296,7 @@ TEST_F(tcp, responder_answers_by_itself)
 
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_RESPONDER, 0));
-	/* R and the reserved bits of a request are ignored. */
+	/* R and the reserved bits are ignored in a request. */
 	frame_put(frame, false, 0x40 | 0x3f, 1, 0);
 	ASSERT_EQ(0, write_all(self->fd[1], frame, FRAME_LEN));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[1], frame, FRAME_LEN));
@@ -341,7 +341,7 @@ TEST_F(tcp, private_data_goes_both_ways)
 	EXPECT_TRUE(record_good(peer.private_data, 77));
 }
 
-/* RFC 5044 section 7.1.2 rule 3: rejected; TCP stays open, without MPA. */
+/* RFC 5044 section 7.1.2 rule 3: after a rejection TCP stays open, without MPA. */
 TEST_F(tcp, rejected_socket_is_ordinary_tcp_again)
 {
 	u8 frame[FRAME_LEN + 2], buf[16];
@@ -388,7 +388,7 @@ TEST_F(tcp, blocking_start_returns_the_rejection)
 	waitpid(pid, NULL, 0);
 }
 
-/* Section 7.1.2 rules 2, 3 and 5: a peer that does not speak MPA is refused. */
+/* Section 7.1.2 rules 2, 3 and 5: refuse a peer that does not use MPA. */
 TEST_F(tcp, other_protocol_is_refused)
 {
 	static const char * const strangers[] = {
@@ -421,8 +421,8 @@ TEST_F(tcp, other_protocol_is_refused)
 }
 
 /*
- * Startup ends during poll(2), by an invalid request or a rejection. poll(2) must report
- * the failure, not only POLLIN for the octets, which are consumed.
+ * An invalid request or a rejection ends startup during poll(2). poll(2) must report
+ * the failure, not only POLLIN for the frame's octets, which are consumed.
  */
 TEST_F(tcp, poll_reports_the_failure_with_the_octets)
 {
@@ -455,7 +455,7 @@ TEST_F(tcp, poll_reports_the_failure_with_the_octets)
 	}
 }
 
-/* Section 7.1.1: revision, PD_Length, and what does not match it. */
+/* Section 7.1.1: revisions, and wrong values of PD_Length. */
 TEST_F(tcp, malformed_request_closes_tcp)
 {
 	struct {
@@ -542,7 +542,7 @@ static void on_alarm(int sig)
 {
 }
 
-/* As connect(2), MPA_START continues to wait when it is restarted after a signal. */
+/* When MPA_START is restarted after a signal, it continues to wait, like connect(2). */
 TEST_F(tcp, blocking_start_continues_after_a_signal)
 {
 	struct itimerval timer = { .it_value.tv_usec = 20000 };
@@ -554,7 +554,7 @@ TEST_F(tcp, blocking_start_continues_after_a_signal)
 	if (!pid) {
 		u8 frame[FRAME_LEN];
 
-		/* The call returns long after the timer has expired. */
+		/* The call returns long after the timer expires. */
 		close(self->fd[0]);
 		read_all(self->fd[1], frame, FRAME_LEN);
 		while (ticks++ < 10)
@@ -572,7 +572,7 @@ TEST_F(tcp, blocking_start_continues_after_a_signal)
 	waitpid(pid, NULL, 0);
 }
 
-/* Octets that bypass MPA would have no framing and no CRC. */
+/* Octets that bypass MPA would have neither framing nor CRC. */
 TEST_F(tcp, detours_are_closed)
 {
 	struct sockaddr unspec = { .sa_family = AF_UNSPEC };
@@ -669,11 +669,11 @@ TEST_F(tcp, close_in_every_state)
 			case 2:
 				mpa_start(fd[0], MPA_ROLE_RESPONDER, 0);
 				break;
-			case 3: /* half of a request */
+			case 3: /* send half of a request */
 				mpa_start(fd[0], MPA_ROLE_RESPONDER, 0);
 				write_all(fd[1], frame, 10);
 				break;
-			case 4: /* a request that may or may not be served */
+			case 4: /* send a request, which may or may not be answered */
 				mpa_start(fd[0], MPA_ROLE_RESPONDER, 0);
 				write_all(fd[1], frame, FRAME_LEN);
 				break;
@@ -683,9 +683,9 @@ TEST_F(tcp, close_in_every_state)
 				mpa_start(fd[1], MPA_ROLE_RESPONDER, 0);
 				ASSERT_EQ(0, mpa_start(fd[0],
 						       MPA_ROLE_INITIATOR, 0));
-				if (state == 6) /* unread */
+				if (state == 6) /* leave it unread */
 					send(fd[0], frame, 20, 0);
-				if (state == 7) /* a ULPDU left open */
+				if (state == 7) /* leave a ULPDU open */
 					send(fd[0], frame, 20, MSG_MORE);
 				break;
 			}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One end of a connection that carries a known list of records, first from the
- * initiator to the responder, then back. Each end checks the records it receives.
+ * One end of a connection. A known list of records is sent from the initiator to the
+ * responder, and then back. Each end checks what it receives.
  *
  *	mpa_transfer listen|connect ADDRESS PORT WANT-MARKERS LIST
  *

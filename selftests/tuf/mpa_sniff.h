@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Capture the segments that a connection sends over loopback, as a device would get
- * them, with a packet socket in the test's own network namespace. Include it after
+ * Capture the segments that a connection sends over loopback, as a device gets them,
+ * with a packet socket. The test has its own network namespace. Include it after
  * mpa_test.h.
  */
 #ifndef _MPA_SNIFF_H
@@ -54,7 +54,7 @@ static inline int lo_cuts_nothing(void)
 	return err;
 }
 
-/* Capture what @sender sends from now on; it must not have data in flight. */
+/* Capture what @sender sends. It must not have data in flight. */
 static inline int sniff_open(struct sniffer *sniffer, int sender)
 {
 	int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF_NO_WP, room = 64 << 20;

@@ -10,7 +10,7 @@
 
 static const int ways[] = { TUF_TX, TUF_RX };
 
-/* The struct is refused with this errno. */
+/* Check that the struct is refused with this errno. */
 #define EXPECT_REFUSED(error, fd, option, ...) do {			\
 	EXPECT_EQ(error, tuf_set(fd, option,				\
 				 (struct tuf_framing){ __VA_ARGS__ }));	\
@@ -113,7 +113,7 @@ TEST_F(tuf, options_of_tuf_are_none_of_mpa)
 	hang_up(fd[1]);
 }
 
-/* "ENOTCONN": before the connection, and after a reset. */
+/* "ENOTCONN" before the connection, and after a RST. */
 TEST_F(tuf, socket_has_to_be_connected)
 {
 	int fd = socket(variant->family, SOCK_STREAM, 0), i;
@@ -131,7 +131,7 @@ TEST_F(tuf, socket_has_to_be_connected)
 			       .mode = variant->mode);
 }
 
-/* A socket in SYN_SENT; the framing was of an earlier connection. */
+/* The socket is in SYN_SENT; an earlier connection had framing. */
 TEST_F(tuf, socket_that_connects_is_not_connected)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -324,7 +324,7 @@ TEST_F(tuf, made_key_is_read_once)
 	struct tuf_way way = self->way;
 	int i;
 
-	/* Read the key before TUF_TX, after it, and of another TUF_TX. */
+	/* Read the key before TUF_TX, after it, and after another TUF_TX. */
 	for (i = 0; i < 3; i++) {
 		if (i == 0)
 			ASSERT_EQ(0, tuf_key(self->fd[0], key[i]));
@@ -395,7 +395,7 @@ TEST_F(tuf, other_key_for_receiving)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Another key also applies to unread octets. */
+/* A new key also applies to unread octets. */
 TEST_F(tuf, other_key_for_what_is_unread)
 {
 	struct tuf_way other = self->way;
@@ -416,7 +416,7 @@ TEST_F(tuf, other_key_for_what_is_unread)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* The record exceeds the receive buffer, and is in MPA's stash. */
+/* The record exceeds the receive buffer, so it is in the stash. */
 TEST_F(tuf, other_key_for_what_is_in_the_stash)
 {
 	struct call peek = {
@@ -446,7 +446,7 @@ TEST_F(tuf, other_key_for_what_is_in_the_stash)
 	}
 }
 
-/* A read of no octets consumes nothing. */
+/* A read of no octets consumes no record. */
 TEST_F(tuf, other_key_after_a_read_of_nothing)
 {
 	struct tuf_way other = self->way;
@@ -461,7 +461,7 @@ TEST_F(tuf, other_key_after_a_read_of_nothing)
 	EXPECT_EQ(1, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Receiving has failed: the stash is dropped, and so are later octets. */
+/* After a failure of receiving the stash and all later octets are dropped. */
 TEST_F(tuf, other_key_after_a_wrong_marker)
 {
 	struct call call = { .fd = self->fd[1], .buf = self->buf, .len = BUF };
@@ -491,7 +491,7 @@ TEST_F(tuf, other_key_after_a_wrong_marker)
 	}
 }
 
-/* A monitor sees an FPDU once, though its header is compared with several keys. */
+/* A monitor gets an FPDU once, though its header is compared with several keys. */
 TEST_F(tuf, new_key_shows_no_record_again)
 {
 	struct tuf_way other = self->way;
@@ -539,7 +539,7 @@ TEST_F(tuf, wrong_key_is_delivered_and_counted)
 	EXPECT_EQ(way.position, tuf_info(self->fd[1]).rx_edge);
 }
 
-/* If no key is set, no key is wrong. */
+/* Without a key no key is wrong. */
 TEST_F(tuf, no_key_is_tested_if_none_was_given)
 {
 	struct tuf_way way = self->way;
@@ -585,7 +585,7 @@ TEST_F(tuf, no_switching_while_a_record_is_read_in_part)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* The call's direction cannot be switched off or on, but the other one can. */
+/* During a call its direction cannot be switched off or on, but the other can. */
 TEST_F(tuf, no_switching_while_a_call_reads)
 {
 	struct call call = { .buf = self->buf, .len = BUF };
@@ -610,7 +610,7 @@ TEST_F(tuf, no_switching_while_a_call_reads)
 	EXPECT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 }
 
-/* Whether all sends of 3000 octets are read. */
+/* Whether all octets, sent 3000 at a time, are read. */
 static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 {
 	size_t n;
@@ -624,7 +624,7 @@ static bool drained(struct _test_data_tuf *self, bool framed, size_t octets)
 	return true;
 }
 
-/* Fill the buffers of both ends, so that a send waits for room. */
+/* Fill both ends' buffers, so that a send waits for space. */
 static void sending_waits(struct __test_metadata *_metadata,
 			  struct _test_data_tuf *self, bool framed)
 {
@@ -649,7 +649,7 @@ static void sending_waits(struct __test_metadata *_metadata,
 			sent += n;
 		ASSERT_EQ(EAGAIN, errno);
 	} while (poll_for(self->fd[0], POLLOUT, 300));
-	/* Retransmissions may free room late, for one more send. */
+	/* Late retransmissions may free space for another send. */
 	while (!call_start(&call)) {
 		ASSERT_EQ(3000, call_end(&call));
 		sent += 3000;

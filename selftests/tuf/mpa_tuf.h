@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sockets with TUF, and FPDUs built by the test: a plain TCP socket as peer writes or
- * reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it after mpa_harness.h.
+ * Sockets with TUF, and FPDUs that the test builds. The peer, a plain TCP socket,
+ * writes or reads the octets of draft-ietf-tsvwg-tcp-ulp-frame. Include it after
+ * mpa_harness.h.
  */
 #ifndef _MPA_TUF_TEST_H
 #define _MPA_TUF_TEST_H
@@ -12,14 +13,14 @@
 #include "mpa_receive.h"
 #include "mpa_stream.h"
 
-#define TUF_ROOM	66000	/* octets of the longest FPDU */
+#define TUF_ROOM	66000	/* more octets than the longest FPDU has */
 
 /**
  * struct tuf_way - how a direction of a connection is framed
  * @mode:	enum tuf_mode
- * @period:	with TUF_MARKERS: octets from one marker to the next
- * @key:	of all its FPDUs
- * @position:	octets of it so far, markers included
+ * @period:	with TUF_MARKERS: octets between the starts of two markers
+ * @key:	key of all FPDUs
+ * @position:	octets so far, with markers
  */
 struct tuf_way {
 	u8 mode;
@@ -33,8 +34,8 @@ struct tuf_way {
 /* ---- the model ---- */
 
 /*
- * The next FPDU: Length, Key and ULPDUs, and a marker wherever one is due.
- * Return: its length; it is in @to.
+ * Build the next FPDU in @to: Length, Key, ULPDUs, and markers where they are due.
+ * Return: its length.
  */
 static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 			      u8 *to)
@@ -59,7 +60,10 @@ static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 					       ulpdus[i - TUF_HEADER_LEN];
 		way->position++;
 	}
-	/* A pointer is to the next FPDU's header, after a marker that it begins with. */
+	/*
+	 * A marker points to the next FPDU's header. If that FPDU begins with a marker,
+	 * its header follows it.
+	 */
 	next = n;
 	if (marked && way->position % way->period == 0)
 		next += 4;
@@ -74,7 +78,7 @@ static inline size_t tuf_fpdu(struct tuf_way *way, const u8 *ulpdus, size_t len,
 	return n;
 }
 
-/* The longest ULPDU: an FPDU has at most 65536 octets, including markers. */
+/* Return: the longest ULPDU. An FPDU, with its markers, has at most 65536 octets. */
 static inline size_t tuf_longest(const struct tuf_way *way)
 {
 	static u8 fpdu[TUF_ROOM];
@@ -115,7 +119,7 @@ static inline int tuf_set(int fd, int option, struct tuf_framing framing)
 	return tuf_set_len(fd, option, &framing, sizeof(framing));
 }
 
-/* Start with the direction's key; its positions begin at 0. */
+/* Start framing with the direction's key, at position 0. */
 static inline int tuf_start_flags(int fd, int option, struct tuf_way *way,
 				  u32 flags)
 {
@@ -142,7 +146,7 @@ static inline int tuf_stop(int fd, int option)
 	return tuf_set(fd, option, (struct tuf_framing){ .mode = TUF_OFF });
 }
 
-/* Return: the value that getsockopt returns; all ones if it fails. */
+/* Return: the option's value; all ones on failure. */
 static inline struct tuf_framing tuf_get(int fd, int option)
 {
 	struct tuf_framing framing = {};
@@ -164,7 +168,7 @@ static inline int tuf_key(int fd, u8 *key)
 	return len == TUF_KEY_LEN ? 0 : -1;
 }
 
-/* A counter of /proc/net/mpa_stat, -1 without it. */
+/* Return: a counter of /proc/net/mpa_stat; -1 without it. */
 static inline long long tuf_count(const char *name)
 {
 	FILE *file = fopen("/proc/net/mpa_stat", "r");
@@ -201,7 +205,7 @@ static inline struct tuf_info tuf_info(int fd)
  * @flags:	of the call
  * @tid:	the thread's number
  * @result:	result of the call
- * @error:	errno, if that is -1
+ * @error:	errno if @result is -1
  */
 struct call {
 	int fd;
@@ -227,7 +231,7 @@ static inline void *call_run(void *arg)
 	return NULL;
 }
 
-/* Start the call in a thread. Return: whether it waits. */
+/* Start the call in a thread. Return: whether the call sleeps. */
 static inline bool call_start(struct call *call)
 {
 	call->tid = 0;
@@ -266,7 +270,7 @@ FIXTURE_VARIANT_ADD(tuf, ipv6_align) { AF_INET6, TUF_ALIGN, 0 };
 FIXTURE_VARIANT_ADD(tuf, ipv4_markers) { AF_INET, TUF_MARKERS, 128 };
 FIXTURE_VARIANT_ADD(tuf, ipv6_markers) { AF_INET6, TUF_MARKERS, 2048 };
 
-/* TUF is attached to both ends; no direction is framed yet. */
+/* Attach TUF to both ends. No direction is framed yet. */
 FIXTURE_SETUP(tuf)
 {
 	const u8 key[] = TUF_KEY_OF_TESTS;
@@ -296,7 +300,7 @@ FIXTURE_TEARDOWN(tuf)
 	free(self->octets);
 }
 
-/* Start framing from fd[0] to fd[1]; a send is a record. */
+/* Start framing from fd[0] to fd[1]: each send is a record. */
 #define START() do {							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way));	\
 	ASSERT_EQ(0, tuf_start(self->fd[0], TUF_TX, &self->way));	\
@@ -304,11 +308,11 @@ FIXTURE_TEARDOWN(tuf)
 	ASSERT_EQ(0, set_int(self->fd[0], MPA_OVERSIZE, 1));		\
 } while (0)
 
-/* Start framing at fd[1] only: the test builds the FPDUs that fd[0] writes. */
+/* Start framing at fd[1] only: the test builds the FPDUs for fd[0]. */
 #define START_BY_HAND()							\
 	ASSERT_EQ(0, tuf_start(self->fd[1], TUF_RX, &self->way))
 
-/* Build an FPDU. */
+/* Build and send an FPDU. */
 static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 {
 	static u8 fpdu[TUF_ROOM + 2100];
@@ -317,7 +321,7 @@ static inline int hand_record(int fd, struct tuf_way *way, size_t len)
 	return write_all(fd, fpdu, n);
 }
 
-/* Whether the next record is a self-checking one of @len octets. */
+/* Whether the next record is the self-checking one of @len octets. */
 static inline bool record_comes(int fd, u8 *buf, size_t len)
 {
 	ssize_t n = recv(fd, buf, BUF, 0);
@@ -329,7 +333,7 @@ static inline bool record_comes(int fd, u8 *buf, size_t len)
 	return false;
 }
 
-/* Whether a record arrives as it was sent. */
+/* Whether a record sent by @from arrives unchanged at @to. */
 static inline bool tuf_goes(int from, int to, size_t len)
 {
 	u8 *seen = malloc(TUF_ROOM);

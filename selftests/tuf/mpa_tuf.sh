@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# TUF between two hosts: the module and a peer in Python that was written from the
-# draft (mpa_tuf_peer.py), in every mode, on and off again, over a network that
-# loses and reorders packets, through a proxy that changes the segmentation, and with
-# FPDUs that have to be cut. Each record must arrive once, unchanged; tools/wire/judge
-# judges the captures.
+# TUF between two hosts, with the module and with a Python peer that was written from
+# the draft (mpa_tuf_peer.py). Framing is switched on and off in every mode. The network
+# loses and reorders packets, a proxy changes the segmentation, and some FPDUs have to
+# be cut. Each record must arrive once, unchanged; tools/wire/judge judges the captures.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,8 +28,8 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 dir=$(mktemp -d)
 trap cleanup EXIT
 
-# background COMMAND...: returns once COMMAND has printed its first line,
-# "listening"; $said is a descriptor of its further output, $pid the process
+# background COMMAND...: return once COMMAND has printed its first line, "listening".
+# $said is a descriptor of its further output, $pid its process
 background() {
 	local line
 
@@ -48,9 +47,9 @@ peer() {
 	echo ip netns exec "$host" /usr/bin/python3 -B "$here/mpa_tuf_peer.py" "$@"
 }
 
-# transfer ADDRESS CONNECTS ACCEPTS PLAN-OF-FIRST PLAN-OF-SECOND OPTION...: "kernel"
-# or "hand" connects from alpha to beta; with "+proxy" after CONNECTS, through a
-# proxy. Their output is in $dir/said as well.
+# transfer ADDRESS CONNECTS ACCEPTS PLAN-OF-FIRST PLAN-OF-SECOND OPTION...: CONNECTS, in
+# alpha, connects to ACCEPTS, in beta. Each is "kernel" or "hand"; "+proxy" after
+# CONNECTS adds a proxy. Their output is also in $dir/said.
 transfer() {
 	local to=$1 at=$port first=${2%+*} second=$3 plans=("$4" "$5") rc=0 one
 	local pids=() saids=() words
@@ -72,7 +71,7 @@ transfer() {
 	timeout 200 $(peer alpha connect "$to" $at "$first" $seed "${plans[0]}" \
 		"${words[@]}") 2>&1 | tee "$dir/said" || rc=1
 	for one in "${!pids[@]}"; do
-		# A process whose peer has failed would wait for long.
+		# A process whose peer has failed would wait for a long time.
 		[[ $rc -eq 0 ]] || timeout 2 tail --pid "${pids[one]}" -f /dev/null ||
 			kill "${pids[one]}" 2>/dev/null || true
 		wait "${pids[one]}" || rc=1
@@ -84,8 +83,8 @@ transfer() {
 	return $rc
 }
 
-# The MTU at alpha changes every few milliseconds. tcpdump's buffer is for packets
-# of the MTU at its start.
+# Change alpha's MTU every few milliseconds. tcpdump's buffer is for the MTU at its
+# start.
 change_mtu() {
 	local sizes=(1500 900 1280 576 1499 1100) i=0
 
@@ -94,7 +93,7 @@ change_mtu() {
 	done
 }
 
-# captured HOST DEVICE TRANSFER...: the packets are in $dir/pcap
+# captured HOST DEVICE TRANSFER...: capture the packets of a transfer in $dir/pcap
 captured() {
 	local rc=0
 
@@ -102,14 +101,13 @@ captured() {
 	[[ -z $changes ]] || { change_mtu & changes=$!; }
 	transfer "${@:3}" || rc=$?
 	[[ -z $changes ]] || { kill "$changes"; wait "$changes" || true; } 2>/dev/null
-	# The datagram that ends the capture must not be lost.
+	# The datagram that ends the capture must arrive.
 	tc -n alpha qdisc del dev va root 2>/dev/null || true
 	capture_stop || rc=1
 	return $rc
 }
 
-# judged NAME OPTION...: judge the capture, with the framing that the receivers
-# printed
+# judged NAME OPTION...: judge the capture, with the framings that the receivers printed
 judged() {
 	local name=$1 line tuf=()
 
@@ -125,7 +123,8 @@ judged() {
 	fi
 }
 
-# said_at_least NUMBER WORD: one end has printed "NUMBER WORD", or a larger number
+# said_at_least NUMBER WORD: whether an end has printed "NUMBER WORD", or a larger
+# number
 said_at_least() {
 	sed -n "s/.* \([0-9]*\) $2.*/\1/p" "$dir/said" |
 		awk -v least="$1" '$1 >= least { n++ } END { exit !n }'
@@ -167,8 +166,8 @@ while read -r name first second delay netem; do
 	seen=$(captured beta vb 10.5.4.2 "$first" "$second" \
 		align,markers:512,plain,align align,markers:256 place=1 \
 		records=300 2>&1) || rc=$?
-	# Ends with the module read some records out of order: each has to run while
-	# something is missing, also on a busy machine.
+	# Ends with the module must read some records out of order. On a busy machine an
+	# end may not run while something is missing.
 	if [[ $rc -eq 0 && $first-$second = kernel-kernel ]] &&
 	   ! said_at_least 1 placed; then
 		rc=1
@@ -203,7 +202,8 @@ done
 
 # ---- FPDUs that are cut ----
 
-# cut_fpdus NAME LEAST OPTION...: at least LEAST pieces of FPDUs must occur
+# cut_fpdus NAME LEAST OPTION...: a transfer that must have at least LEAST pieces of
+# FPDUs
 cut_fpdus() {
 	local name=$1 least=$2 rc=0 seen
 
@@ -225,7 +225,7 @@ cut_fpdus() {
 hosts_down
 hosts_up 1500
 cut_fpdus cut_by_mss 1 evil=1448 oversize=9000 records=150
-# Where a window or the path cuts depends on timing; mpa_tuf_cuts tests it
+# Timing decides where a window or the path cuts; mpa_tuf_cuts tests that
 # deterministically.
 cut_fpdus cut_by_a_small_window 0 evil=1448 rcvbuf=3000 slow=20 records=100
 tc -n alpha qdisc add dev va root netem delay 2ms loss 2%

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs and TCP's segments with TUF_ALIGN: each FPDU begins a segment and, if
- * it fits, fills it; how ULPDUs are packed; the effects of a smaller EMSS.
+ * FPDUs and segments with TUF_ALIGN: each FPDU begins a segment, and fills it if it
+ * fits; packing of ULPDUs; the effects of a smaller EMSS.
  */
 
 #include "mpa_harness.h"
@@ -13,7 +13,7 @@ FIXTURE_VARIANT_ADD(tx, ipv6) { AF_INET6, TUF_ALIGN, 0 };
 
 /* ---- segments ---- */
 
-/* Whether the next segment that is not a retransmission has these octets. */
+/* Whether the next segment, except retransmissions, has these octets. */
 static bool segment_is(struct sniffer *sniffer, u32 at, u32 len)
 {
 	struct sniffed seen;
@@ -32,7 +32,7 @@ static bool segment_is(struct sniffer *sniffer, u32 at, u32 len)
 	return false;
 }
 
-/* Sends are not joined, even if TCP cannot send them yet. */
+/* Sends stay separate segments, even if TCP cannot send them yet. */
 static void sends_are_segments(struct __test_metadata *_metadata,
 			       struct _test_data_tx *self)
 {
@@ -88,7 +88,7 @@ TEST_F(tx, each_send_is_a_segment_without_a_header)
 	sends_are_segments(_metadata, self);
 }
 
-/* The longest ULPDU that a segment has room for. */
+/* Send the longest ULPDU that fits a segment. */
 TEST_F(tx, longest_ulpdu_is_a_full_segment)
 {
 	const size_t most = mulpdu(self);
@@ -102,7 +102,7 @@ TEST_F(tx, longest_ulpdu_is_a_full_segment)
 	EXPECT_EQ(0, tuf_info(self->fd[0]).tx_segs_unaligned);
 }
 
-/* MPA_SEGMENT_FILL: FPDUs that fill segments. */
+/* MPA_SEGMENT_FILL builds FPDUs that fill segments. */
 TEST_F(tx, segment_0_fills_segments)
 {
 	const size_t most = mulpdu(self);
@@ -154,7 +154,7 @@ TEST_F(tx, packing_fills_an_fpdu_with_whole_ulpdus)
 	EXPECT_EQ(7, tuf_info(self->fd[0]).tx_fpdus);
 }
 
-/* ULPDUs are packed up to the last octet of a segment. */
+/* ULPDUs are packed up to a segment's last octet. */
 TEST_F(tx, packing_ends_where_the_segment_does)
 {
 	const size_t most = mulpdu(self);
@@ -171,7 +171,7 @@ TEST_F(tx, packing_ends_where_the_segment_does)
 	EXPECT_EQ(4, tuf_info(self->fd[0]).tx_ulpdus);
 }
 
-/* Nagle's algorithm: whole ULPDUs that wait for an ACK are packed. */
+/* With Nagle's algorithm whole ULPDUs that wait for an ACK are packed. */
 TEST_F(tx, nagle_packs_whole_ulpdus)
 {
 	u64 at = 0;

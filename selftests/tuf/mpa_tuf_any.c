@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPA_PLACE on "tuf", at random: see mpa_place_any.h. */
+/* MPA_PLACE on "tuf" with random segments: see mpa_place_any.h. */
 
 #include "mpa_harness.h"
 #include "mpa_tuf_place.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_ALIGN, the containment test of
- * draft-ietf-tsvwg-tcp-ulp-frame-01: only a segment after a gap that is exactly one
- * FPDU, by its Length and Key, is delivered at once.
+ * MPA_PLACE with TUF_ALIGN, the containment test of draft-ietf-tsvwg-tcp-ulp-frame-01:
+ * after a gap a segment is delivered at once only if, by its Length and Key, it is
+ * exactly one FPDU.
  */
 
 #include "mpa_harness.h"
@@ -57,7 +57,7 @@ TEST_F(place, contained_segment_after_a_gap_comes_at_once)
 	EXPECT_EQ(stream_end(self), info.rx_edge);
 }
 
-/* Segments of any possible length. */
+/* Send contained segments of any length. */
 TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 {
 	static const u32 lens[] = { 1, 2, 7, 8, 9, 100, 1440, 4000, 15992 };
@@ -77,7 +77,7 @@ TEST_F_TIMEOUT(place, contained_segments_of_any_length, 120)
 	}
 }
 
-/* A piece of the segment arrives first; the same octets are not tested twice. */
+/* A part of the segment arrives first. The same octets are not tested twice. */
 TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 {
 	stream_add_many(self, 500, 5);
@@ -93,7 +93,7 @@ TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
 	ASSERT_EQ(0, come(self, self->start[3], self->start[3] + 100));
-	/* It is not tested again when others have arrived after it. */
+	/* Octets that arrive after it do not cause another test. */
 	ASSERT_EQ(0, come(self, self->start[3] + 100, self->start[4]));
 	NOTHING();
 	EXPECT_EQ(4, tuf_info(self->fd).rx_tested);
@@ -104,7 +104,7 @@ TEST_F(place, contained_segment_in_the_place_of_a_shorter_one)
 	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
 }
 
-/* Nothing is placed, and everything is delivered in order. */
+/* Without a key nothing is placed; all is delivered in order. */
 TEST_F(place, no_key_places_nothing)
 {
 	ASSERT_EQ(0, tuf_stop(self->fd, TUF_RX));
@@ -130,8 +130,8 @@ TEST_F(place, no_key_places_nothing)
 }
 
 /*
- * A key also applies to segments that have arrived, even if TCP has joined them; and
- * records found with it are kept when the same key is set again.
+ * A key also applies to segments that have arrived, even if TCP has merged them. When
+ * the same key is set again, records found with it are kept.
  */
 TEST_F(place, key_is_given_again_or_late)
 {
@@ -139,7 +139,7 @@ TEST_F(place, key_is_given_again_or_late)
 
 	for (i = 0; i < 2; i++) {
 		stream_add(self, 500);
-		/* The records are so small that both fit one skb. */
+		/* The records are short, so that both fit one skb. */
 		stream_add_many(self, 30, 2);
 		ASSERT_EQ(0, start_receiving(self, i));
 		COME(3 * i + 1, 3 * i + 2);
@@ -154,7 +154,7 @@ TEST_F(place, key_is_given_again_or_late)
 	}
 }
 
-/* TCP has joined the segments of each island. */
+/* TCP has merged the segments of each island. */
 TEST_F(place, same_key_keeps_each_island)
 {
 	u32 i;
@@ -164,7 +164,7 @@ TEST_F(place, same_key_keeps_each_island)
 		COME(i, i + 1);
 		COME(i + 1, i + 2);
 	}
-	/* The first segment of each island is tested, the adjacent ones are not. */
+	/* Each island's first segment is tested, the adjacent ones are not. */
 	while (tuf_info(self->fd).rx_contained < 3)
 		poll(NULL, 0, 10);
 	ASSERT_EQ(0, start_receiving(self, false));
@@ -220,7 +220,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	stream_add_many(self, 500, 8);
 	COME(1, 3);
 	NOTHING();
-	/* An FPDU after octets of another one is not placed either. */
+	/* Nor is an FPDU placed that follows octets of another one. */
 	ASSERT_EQ(0, come(self, self->start[4] + 100, self->start[6]));
 	NOTHING();
 	COME(0, 1);
@@ -230,7 +230,7 @@ TEST_F(place, two_fpdus_in_a_segment_are_not_placed)
 	EXPECT_EQ(0, tuf_info(self->fd).rx_placed);
 }
 
-/* FPDUs after a contained one are found by its Length. */
+/* The contained FPDU's Length leads to the FPDUs after it. */
 TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 {
 	unsigned int i;
@@ -238,7 +238,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	stream_add_many(self, 700, 9);
 	COME(1, 2);
 	PLACED(1);
-	/* FPDUs in pieces, and two in a segment. */
+	/* Some FPDUs arrive in pieces, and two in one segment. */
 	ASSERT_EQ(0, come_cut(self, self->start[2], self->start[3] - 1, 100));
 	NOTHING();
 	ASSERT_EQ(0, come(self, self->start[3] - 1, self->start[3]));
@@ -246,7 +246,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	COME(3, 5);
 	PLACED(3);
 	PLACED(4);
-	/* One FPDU is not complete yet. */
+	/* The last FPDU is not complete yet. */
 	ASSERT_EQ(0, come(self, self->start[5], self->start[6] + 10));
 	PLACED(5);
 	NOTHING();
@@ -267,7 +267,7 @@ TEST_F(place, fpdus_after_a_contained_one_are_placed_by_length)
 	PLACED(10);
 }
 
-/* Octets of later FPDUs that arrived before are delivered with it. */
+/* Octets of later FPDUs that arrived earlier are delivered with it. */
 TEST_F(place, contained_one_before_an_island)
 {
 	stream_add_many(self, 700, 6);
@@ -284,7 +284,7 @@ TEST_F(place, contained_one_before_an_island)
 	NOTHING();
 }
 
-/* No segment of an oversized FPDU is an FPDU. */
+/* No segment of an oversized FPDU is a whole FPDU. */
 TEST_F(place, pieces_of_an_oversized_fpdu_are_not_placed)
 {
 	stream_add(self, 100);
@@ -303,7 +303,7 @@ TEST_F(place, pieces_of_an_oversized_fpdu_are_not_placed)
 	EXPECT_EQ(1, tuf_info(self->fd).rx_placed);
 }
 
-/* 8 octets with a Length of 0 and the key are not an FPDU. */
+/* 8 octets with a Length of 0 and the key are no FPDU. */
 TEST_F(place, length_of_0_is_not_placed)
 {
 	stream_add(self, 100);
@@ -320,8 +320,8 @@ TEST_F(place, length_of_0_is_not_placed)
 }
 
 /*
- * Segments that TCP has collapsed into one skb to save memory are not a single segment,
- * even if the skb has an FPDU's length and begins with its header.
+ * TCP has collapsed segments into one skb to save memory: it is no single segment, even
+ * if it has an FPDU's header and length.
  */
 TEST_F(place, collapsed_segments_are_no_segment)
 {
@@ -337,7 +337,7 @@ TEST_F(place, collapsed_segments_are_no_segment)
 	ASSERT_EQ(0, setsockopt(self->fd, SOL_SOCKET, SO_RCVBUF, &n, sizeof(n)));
 	at = TUF_HEADER_LEN + front;
 	ASSERT_EQ(0, come_cut(self, at, at + piece, 100));
-	/* Islands of a few octets each, for which there is no memory. */
+	/* Send islands of a few octets, for which there is no memory. */
 	for (n = 0; n < 20; n++)
 		ASSERT_EQ(0, come(self, at + piece + 100 + 20 * n,
 				  at + piece + 110 + 20 * n));
@@ -357,7 +357,7 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 
 	while (!(tuf_info(self->fd).flags & TUF_INFO_RESEGMENTED)) {
 		ASSERT_LT(now_ms(), until);
-		/* Positions continue, the numbers of records start again. */
+		/* Positions continue, but records are numbered from 0 again. */
 		at = stream_end(self);
 		ASSERT_LT(at, 4 * BUF - 20000);
 		self->records = 0;
@@ -369,11 +369,11 @@ TEST_F_TIMEOUT(place, resegmented_stream_is_noticed, 300)
 			ASSERT_EQ(1000, recv(self->fd, self->buf, BUF, 0));
 		ASSERT_TRUE(record_good(self->buf, 1000));
 	}
-	/* Enough segments were tested. */
+	/* Sufficiently many segments were tested. */
 	EXPECT_LT(20, tuf_info(self->fd).rx_tested);
 	EXPECT_EQ(0, tuf_info(self->fd).rx_contained);
 	EXPECT_EQ(1, tuf_count("MpaTufResegmented"));
-	/* Delivery stays correct, in order. */
+	/* Records are still delivered correctly, in order. */
 	at = stream_end(self);
 	self->records = 0;
 	self->start[0] = at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The cost of TUF for other users: processing a segment from a peer that may have filled
- * FPDUs with markers; and memory kept for a program that no longer sends.
+ * The cost of TUF for other users: a segment's processing, if the peer has filled FPDUs
+ * with markers; and memory that is kept for a program that no longer sends.
  */
 
 #include <poll.h>
@@ -15,8 +15,9 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 128, true };
 
 /*
- * Send octets of an FPDU with markers, each of which points to the next one, in segments
- * of 128, the last one first, so that TCP joins none. Return: their end; or 0.
+ * Send octets of an FPDU in segments of 128, each with a marker that points to the next
+ * one. The last segment is sent first, so that TCP merges none. Return: the position
+ * after them, or 0.
  */
 static u32 add_markers(struct _test_data_place *self, u32 octets)
 {
@@ -70,7 +71,7 @@ FIXTURE_TEARDOWN(idle)
 	}
 }
 
-/* Each socket sends octets, and the peer reads all of them; @more: octets of framing. */
+/* Send octets on each socket; the peer reads all. @more: octets of framing. */
 static int each_sends(struct _test_data_idle *self, ssize_t more)
 {
 	static u8 seen[16008];
@@ -85,14 +86,14 @@ static int each_sends(struct _test_data_idle *self, ssize_t more)
 	return 0;
 }
 
-/* The last page used for sending, of 32 KiB, is not kept for the next FPDU. */
+/* The last page for sending, of 32 KiB, is not kept for the next FPDU. */
 TEST_F_TIMEOUT(idle, no_page_is_kept_for_each, 120)
 {
 	struct tuf_way way = { .mode = TUF_ALIGN };
 	long kb, until;
 	int i;
 
-	/* First allocate the memory that TCP's own sends keep, and that debugging uses. */
+	/* First have the memory allocated that TCP's own sends, and debugging, keep. */
 	ASSERT_EQ(0, each_sends(self, 0));
 	kb = free_kb();
 	for (i = 0; i < IDLE; i++) {

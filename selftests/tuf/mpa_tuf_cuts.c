@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * FPDUs that are cut: no piece may pass the containment test, as a receiver would
- * mistake it for an FPDU. The ULPDUs are filled with [Length][Key] wherever a piece
- * may begin.
+ * FPDUs that are cut: no piece may pass the containment test, or a receiver would
+ * mistake it for an FPDU. The ULPDUs have [Length][Key] wherever a piece may begin.
  */
 
 #include "mpa_harness.h"
@@ -26,10 +25,10 @@ FIXTURE(cuts)
 	struct sniffer sniffer;
 	unsigned int fpdus;
 	u32 start[FPDUS_MAX + 1];
-	u8 *stream;		/* octets that have to arrive */
+	u8 *stream;		/* expected octets */
 	u8 *seen;
 	u8 *ulpdu;
-	u32 pieces;		/* segments that did not begin with an FPDU */
+	u32 pieces;		/* number of segments that did not begin with an FPDU */
 	u32 read;
 };
 
@@ -73,7 +72,7 @@ static int cuts_connect(struct _test_data_cuts *self,
 	       set_int(self->fd[0], MPA_OVERSIZE, 1) ? -1 : 0;
 }
 
-/* Send self->ulpdu: 0, or errno. */
+/* Send self->ulpdu. Return: 0, or errno. */
 static int cuts_send(struct _test_data_cuts *self, size_t len, int flags)
 {
 	u32 at = self->start[self->fpdus];
@@ -103,7 +102,7 @@ static bool cuts_read(struct _test_data_cuts *self, u32 to)
 	return true;
 }
 
-/* Whether a receiver that has only this segment would mistake it for an FPDU. */
+/* Whether this segment, received alone, would be mistaken for an FPDU. */
 static bool passes(const struct _test_data_cuts *self,
 		   const struct sniffed *seen)
 {
@@ -113,7 +112,7 @@ static bool passes(const struct _test_data_cuts *self,
 	       !memcmp(seen->head + 2, self->way.key, TUF_KEY_LEN);
 }
 
-/* Whether, of all segments sent, only FPDUs pass. */
+/* Whether only FPDUs pass, among all segments sent. */
 static bool none_passes(struct _test_data_cuts *self)
 {
 	struct sniffed seen;
@@ -123,7 +122,7 @@ static bool none_passes(struct _test_data_cuts *self)
 	while (sniff(&self->sniffer, &seen)) {
 		bool whole;
 
-		/* A retransmission is at an earlier position. */
+		/* A retransmission goes back to an earlier FPDU. */
 		while (i && self->start[i] > seen.at)
 			i--;
 		while (i < self->fpdus && self->start[i] < seen.at)
@@ -140,7 +139,7 @@ static bool none_passes(struct _test_data_cuts *self)
 	return good;
 }
 
-/* FPDUs are cut at the MSS: each piece but the first would pass. */
+/* FPDUs are cut at the MSS: each piece except the first would pass. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 {
 	const struct connecting how = { .maxseg = SAME_LEN + 12 };
@@ -166,7 +165,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus, 120)
 	EXPECT_LT(100, self->pieces);
 }
 
-/* Bulk data, which TCP puts into segments later. */
+/* Send bulk data, which TCP cuts into segments later. */
 TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 {
 	const struct connecting how = {
@@ -191,7 +190,7 @@ TEST_F_TIMEOUT(cuts, oversized_fpdus_that_wait, 120)
 	EXPECT_LT(50, self->pieces);
 }
 
-/* TCP has not sent all FPDUs when framing ends. */
+/* Framing ends while TCP has unsent FPDUs. */
 static void waiting_when(struct __test_metadata *_metadata,
 			 struct _test_data_cuts *self, bool stop, bool end,
 			 bool hangs_up)
@@ -247,7 +246,7 @@ TEST_F_TIMEOUT(cuts, waiting_at_the_stop_and_close, 120)
 	waiting_when(_metadata, self, true, false, true);
 }
 
-/* FPDUs that contain the key wait when framing ends: no piece of one passes. */
+/* FPDUs that contain the key wait when framing ends: none of their pieces may pass. */
 TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 {
 	const struct connecting how = {
@@ -266,7 +265,7 @@ TEST_F_TIMEOUT(cuts, fpdus_that_wait_at_the_stop_leave_whole, 120)
 	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
 	whole = tuf_info(self->fd[0]).tx_segs_contained;
 	ASSERT_GE(20, whole);
-	/* The data after them look like an FPDU, but are not framed. */
+	/* The data after them looks like an FPDU, but is not framed. */
 	plain = self->start[40];
 	i = tuf_fpdu(&self->way, self->ulpdu, 100, self->stream + plain);
 	ASSERT_EQ(i, send(self->fd[0], self->stream + plain, i, 0));
@@ -300,7 +299,7 @@ TEST_F_TIMEOUT(cuts, no_new_start_while_the_key_is_on_its_way, 120)
 	EXPECT_TRUE(none_passes(self));
 }
 
-/* Build a ULPDU that has a length and the key wherever that EMSS would cut it. */
+/* Build a ULPDU that has a length and the key wherever this EMSS would cut it. */
 static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 {
 	u32 all = TUF_HEADER_LEN + len, at, n;
@@ -313,7 +312,7 @@ static void ulpdu_for_cuts(struct _test_data_cuts *self, u32 len, u32 emss)
 	}
 }
 
-/* The path MTU drops after FPDUs were built for longer segments. */
+/* The path MTU drops after FPDUs were built for a larger one. */
 TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 {
 	static const int mtus[] = { SAME_LEN + 52, 1300, 800, 576 };
@@ -346,7 +345,7 @@ TEST_F_TIMEOUT(cuts, path_mtu_that_drops, 120)
 }
 
 /*
- * A window smaller than a segment cuts at an unknown place; at every eighth possible
+ * A window smaller than a segment cuts at an unknown place. At every eighth possible
  * place the ULPDU has octets with which the rest of the FPDU would pass.
  */
 TEST_F_TIMEOUT(cuts, small_window, 120)
@@ -364,7 +363,7 @@ TEST_F_TIMEOUT(cuts, small_window, 120)
 		ASSERT_GT(65536, len);
 		memset(self->ulpdu, SAME, len);
 		for (at = phase; at + 8 < len; at += 8) {
-			/* The rest, from @at, is len - at octets. */
+			/* From @at on, len - at octets remain. */
 			self->ulpdu[at] = (len - at - 8) >> 8;
 			self->ulpdu[at + 1] = len - at - 8;
 		}
@@ -380,7 +379,7 @@ TEST_F_TIMEOUT(cuts, small_window, 120)
 	       tuf_info(self->fd[0]).tx_trimmed);
 }
 
-/* ULPDUs of 512 octets, but shorter segments (-00, emergency mode). */
+/* ULPDUs have up to 512 octets, but segments are shorter (-00, emergency mode). */
 TEST_F_TIMEOUT(cuts, emergency, 120)
 {
 	static const int emss[] = { 88, 128, 200, 259, 260, 261, 400, 511 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * MPA_PLACE with TUF_MARKERS: a marker after a gap points to the next FPDU, which is
- * delivered at once, and so are those after it.
+ * MPA_PLACE with TUF_MARKERS: after a gap a marker points to the next FPDU. That FPDU
+ * and later ones are delivered at once.
  */
 
 #include "mpa_harness.h"
@@ -10,7 +10,7 @@
 FIXTURE_VARIANT_ADD(place, ipv4) { AF_INET, TUF_MARKERS, 512, false };
 FIXTURE_VARIANT_ADD(place, ipv6_keyless) { AF_INET6, TUF_MARKERS, 512, true };
 
-/* Return: the FPDU that the marker at @marker points to. */
+/* Return: the number of the FPDU that the marker at @marker points to. */
 static unsigned int told_by(const struct _test_data_place *self, u32 marker)
 {
 	unsigned int i = 0;
@@ -20,7 +20,7 @@ static unsigned int told_by(const struct _test_data_place *self, u32 marker)
 	return i;
 }
 
-/* An island begins at different distances from its only marker. */
+/* An island begins at various distances before its only marker. */
 TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 {
 	u32 marker = 512, begin, end;
@@ -39,7 +39,7 @@ TEST_F_TIMEOUT(place, marker_anywhere_in_a_segment, 300)
 			TH_LOG("%d octets before the marker", before);
 		}
 		NOTHING();
-		/* The rest of these. */
+		/* Send the rest of these records. */
 		ASSERT_EQ(0, come(self, tuf_info(self->fd).rx_edge,
 				  stream_end(self)));
 		while (poll_for(self->fd, POLLIN, 0))
@@ -88,10 +88,10 @@ TEST_F(place, marker_split_between_segments)
 	}
 }
 
-/* A marker with the value 0: the FPDU begins with it. */
+/* The marker is 0: the FPDU begins with it. */
 TEST_F(place, fpdu_that_begins_with_a_marker)
 {
-	/* 4 + 8 + 500 */
+	/* marker, header and ULPDU: 4 + 8 + 500 */
 	stream_add(self, 500);
 	ASSERT_EQ(512, stream_end(self));
 	stream_add_many(self, 100, 3);
@@ -107,7 +107,7 @@ TEST_F(place, fpdu_that_begins_with_a_marker)
 	NOTHING();
 }
 
-/* An FPDU ends where a marker is due; its own marker counts that marker. */
+/* An FPDU ends where a marker is due: the offset in its own marker includes that marker. */
 TEST_F(place, marker_that_points_after_the_next_one)
 {
 	stream_add(self, 100);
@@ -115,7 +115,7 @@ TEST_F(place, marker_that_points_after_the_next_one)
 	stream_add(self, 1024 - 112 - 8 - 4);
 	ASSERT_EQ(1024, stream_end(self));
 	stream_add_many(self, 100, 2);
-	/* Include the marker at 512. */
+	/* Send the marker at 512, too. */
 	ASSERT_EQ(0, come(self, 500, self->start[3]));
 	PLACED(2);
 	NOTHING();
@@ -132,12 +132,12 @@ TEST_F(place, fpdus_after_one_that_a_marker_gives)
 
 	stream_add_many(self, 60, 100);
 	next = told_by(self, 512);
-	/* Octet by octet. */
+	/* Send segments of 7 octets. */
 	ASSERT_EQ(0, come_cut(self, 512, self->start[40], 7));
 	for (i = next; i < 40; i++)
 		PLACED(i);
 	NOTHING();
-	/* A marker in a later island. */
+	/* There is a marker in a later island. */
 	ASSERT_EQ(0, come(self, 4096, stream_end(self)));
 	for (i = told_by(self, 4096); i < 100; i++)
 		PLACED(i);
@@ -153,7 +153,7 @@ TEST_F(place, fpdus_after_one_that_a_marker_gives)
 }
 
 /*
- * Octets that arrived before the marker, and are no longer in TCP's SACK blocks.
+ * Octets before the marker arrived earlier, and are no longer in TCP's SACK blocks.
  * They follow the segment with the marker after a gap, or directly.
  */
 TEST_F(place, marker_gives_what_came_before_it)
@@ -178,7 +178,7 @@ TEST_F(place, marker_gives_what_came_before_it)
 		PLACED(next);
 		PLACED(next + 1);
 		NOTHING();
-		/* The rest of these. */
+		/* Send the rest of these records. */
 		ASSERT_EQ(0, come(self, tuf_info(self->fd).rx_edge,
 				  stream_end(self)));
 		while (poll_for(self->fd, POLLIN, 0))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF over devices that differ from loopback: one without scatter-gather, one that
- * refuses a packet, one that has joined segments without reporting their number.
+ * TUF over devices that differ from loopback: one has no scatter-gather, one refuses a
+ * packet, and one merges segments without reporting their number.
  */
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ static const u8 key_of_tests[] = TUF_KEY_OF_TESTS;
 
 /* ---- a device without scatter-gather ---- */
 
-/* Shell commands; $far is a network namespace. */
+/* Shell commands. $far is a network namespace. */
 static const char *const veth_up[] = {
 	"modprobe -q veth",
 	"ip link add va type veth peer name vb netns $far",
@@ -36,7 +36,7 @@ static bool all_done(int far)
 	setenv("far", name, 1);
 	for (i = 0; i < ARRAY_SIZE(veth_up); i++) {
 		err = system(veth_up[i]);
-		/* It may be built in. */
+		/* veth may be built in. */
 		if (err && i)
 			return false;
 	}
@@ -64,8 +64,8 @@ static int sign(int fd, u32 peer)
 }
 
 /*
- * Connect with TCP-MD5, as otherwise TCP uses GSO even if the device does not support
- * it. Return: 0 or -1.
+ * Connect with TCP-MD5: otherwise TCP uses GSO even if the device does not support it.
+ * Return: 0 or -1.
  */
 static int copied_connect(struct _test_data_copied *self)
 {
@@ -118,7 +118,7 @@ FIXTURE_TEARDOWN(copied)
 	close(self->far);
 }
 
-/* TCP copies octets here, so a Length cannot be changed later: no packing. */
+/* TCP copies octets here, so a Length cannot change later: no packing. */
 TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 {
 	int i, n, len = 0;
@@ -140,7 +140,7 @@ TEST_F(copied, ulpdus_are_whole_whatever_is_packed)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* With TCP-MD5 an FPDU that has to be cut arrives as well. */
+/* With TCP-MD5 an FPDU that is cut arrives, too. */
 TEST_F(copied, signed_segments_are_counted)
 {
 	u32 emss;
@@ -151,7 +151,7 @@ TEST_F(copied, signed_segments_are_counted)
 		ASSERT_TRUE(tuf_goes(self->fd[0], self->fd[1], 100 + i));
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_contained);
 	EXPECT_EQ(50, tuf_info(self->fd[0]).tx_segs_aligned);
-	/* The FPDU needs two segments, the second of which would pass. */
+	/* The FPDU needs two segments, and the second would pass. */
 	emss = tuf_info(self->fd[0]).emss;
 	memset(self->buf, 0, sizeof(self->buf));
 	self->buf[emss - 8] = 500 >> 8;
@@ -164,7 +164,7 @@ TEST_F(copied, signed_segments_are_counted)
 
 /* ---- a device that refuses ---- */
 
-/* IP refuses an FPDU: TCP keeps it as unsent, but others may have seen it. */
+/* IP refuses an FPDU: TCP counts it as unsent, but others may have seen it. */
 TEST_F(tuf, fpdu_that_was_refused_stays_as_it_was)
 {
 	static u8 stream[400];
@@ -224,12 +224,12 @@ static u32 sum_of(const u8 *octets, size_t len)
 	return sum;
 }
 
-#define VIRTUAL_SEQ	1000	/* of the peer's SYN */
+#define VIRTUAL_SEQ	1000	/* initial sequence number of the peer */
 #define IP_HEAD		20
 
 /*
- * Send from the peer: a segment, or a packet of several with @gso octets each. The
- * header reports that its checksum is not complete.
+ * Send a segment from the peer, or a packet of several segments with @gso octets each.
+ * Its header says that the checksum is incomplete.
  */
 static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 			const u8 *octets, size_t len, u16 gso)
@@ -237,7 +237,7 @@ static int virtual_send(struct _test_data_virtual *self, u8 flags, u32 seq,
 	struct {
 		struct virtio_net_hdr hdr;
 		u8 ip[IP_HEAD];
-		u8 tcp[28];	/* with an MSS, and SACK permitted */
+		u8 tcp[28];	/* with MSS and SACK-permitted options */
 		u8 octets[16000];
 	} packet = {
 		.hdr = {
@@ -285,7 +285,7 @@ static int virtual_up(struct _test_data_virtual *self)
 	       system("ip addr add 10.8.0.1/24 dev tunx && ip link set tunx up");
 }
 
-/* Wait for the SYN-ACK, for its sequence number. */
+/* Wait for the SYN-ACK, and note its sequence number. */
 static int virtual_syn_ack(struct _test_data_virtual *self)
 {
 	static u8 packet[70000];
@@ -362,7 +362,7 @@ TEST_F(virtual, segments_of_an_fpdu_each_are_placed)
 	EXPECT_EQ(3, tuf_info(self->fd).rx_contained);
 }
 
-/* Three segments of an FPDU that together have the length of their first octets. */
+/* Three segments of an FPDU have, together, the length in their first octets. */
 TEST_F(virtual, segments_that_look_like_an_fpdu_are_not_placed)
 {
 	static u8 ulpdu[2092], stream[2100];

@@ -46,7 +46,7 @@ INFO_NAMES = """tx_mode rx_mode error reserved flags emss mulpdu tx_period rx_pe
     tx_segs_aligned tx_segs_unaligned tx_segs_contained tx_trimmed rx_placed
     rx_tested rx_contained rx_wrong_key rx_edge error_position""".split()
 PLACED = 2
-RECORD = struct.Struct(">IH")  # its number, and octets of all of it
+RECORD = struct.Struct(">IH")  # number, and length of the whole record
 PATIENCE = 120
 
 options = {"records": 300, "packing": 1, "place": 0, "oversize": 0, "evil": 0,
@@ -54,15 +54,15 @@ options = {"records": 300, "packing": 1, "place": 0, "oversize": 0, "evil": 0,
 
 
 class Failed(Exception):
-    """An error of the peer or the module."""
+    """Error of the peer or of the module."""
 
 
 # ---- records that both ends can compute ----
 
 
 class Records:
-    """Those of one phase. Each says its number and length, and has octets that
-    nobody else's has at that place."""
+    """Records of one phase. Each has its number and length, and octets that no other
+    record has at this place."""
 
     row = random.Random(5044).randbytes(1 << 18)
 
@@ -77,8 +77,8 @@ class Records:
         return RECORD.pack(number, length) + self.row[at:at + length - RECORD.size]
 
     def evil(self, number, length):
-        """As if a segment began at each eighth octet, and held the rest of the FPDU,
-        or as much as EMSS lets it."""
+        """Return octets with a header at every eighth place, as if a segment began
+        there and held the rest of the FPDU, or EMSS octets of it."""
         phase, octets = number % 8, bytearray(b"\xa5" * length)
         for at in range(RECORD.size + phase, length - 8, 8):
             left = min(length - at, options["evil"] - number % 3)
@@ -86,7 +86,7 @@ class Records:
         return bytes(octets[RECORD.size:length])
 
     def parse(self, octets, seen):
-        """Whole, contiguous records: those in @seen have not arrived before."""
+        """Check whole, contiguous records, and add them to @seen."""
         at = 0
         while at < len(octets):
             number, length = RECORD.unpack_from(octets, at)
@@ -100,7 +100,7 @@ class Records:
 
 
 class Lengths:
-    """Of records: most fit a segment, some are short."""
+    """Lengths of records: most fit a segment, some are short."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -120,7 +120,7 @@ class Lengths:
 
 
 def fpdu(mode, period, key, position, ulpdus):
-    """An FPDU that begins at that position of the framed stream."""
+    """Return an FPDU that begins at this position of the framed stream."""
     left = struct.pack(">H", len(ulpdus)) + key + ulpdus
     if mode == "align":
         return left
@@ -132,7 +132,7 @@ def fpdu(mode, period, key, position, ulpdus):
         run = period - (position + len(octets)) % period
         octets += left[:run]
         left = left[run:]
-    # Where the next one's header is: after the marker that is due there.
+    # Markers point to the next FPDU's header; a marker may be due before it.
     following = len(octets)
     if (position + following) % period == 0:
         following += 4
@@ -143,7 +143,7 @@ def fpdu(mode, period, key, position, ulpdus):
 
 
 class HandReader:
-    """FPDUs from a plain socket, octets read in order."""
+    """Reads FPDUs from a plain socket, in order."""
 
     def __init__(self, stream, mode, period, key):
         self.stream = stream
@@ -151,7 +151,7 @@ class HandReader:
         self.period = period
         self.key = key
         self.position = 0
-        self.markers = []  # where each ends, and its value
+        self.markers = []  # end and value of each marker
 
     def take(self, n):
         octets = b""
@@ -190,7 +190,7 @@ class HandReader:
 
 
 class Stream:
-    """Plain octets of a socket, and their number."""
+    """Reads plain octets from a socket, and counts them."""
 
     def __init__(self, sock):
         self.sock = sock
@@ -207,7 +207,7 @@ class Stream:
         return taken
 
     def line(self):
-        """Not an octet more, as FPDUs may follow."""
+        """Read no octet beyond the line, as FPDUs may follow."""
         line = b""
         while not line.endswith(b"\n"):
             line += self.take(1)
@@ -226,12 +226,12 @@ def info(sock):
 
 
 def outq(sock):
-    """Octets that have not been acknowledged."""
+    """Return the number of unacknowledged octets."""
     return struct.unpack("=i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 class Sender:
-    """What this end sends, phase by phase."""
+    """Sends this end's plan, phase by phase."""
 
     def __init__(self, sock, kernel, seed, plan):
         self.sock = sock
@@ -267,7 +267,7 @@ class Sender:
     def by_kernel(self, mode, period, records):
         if mode == "plain":
             return self.by_hand(mode, period, b"", records)
-        # Not before octets that contain an earlier key have been acknowledged.
+        # Wait until octets that contain an earlier key are acknowledged.
         while options["evil"] and outq(self.sock):
             time.sleep(0.005)
         set_framing(self.sock, TUF_TX, mode, period)
@@ -284,10 +284,10 @@ class Sender:
                     raise Failed(f"record {number} was sent in part")
                 number += 1
             except OSError as error:
-                # EMSS has shrunk since.
+                # EMSS has become smaller.
                 if options["oversize"] or error.errno != errno.EMSGSIZE:
                     raise
-        # What waits after MSG_MORE is sent without another call.
+        # Records that wait after MSG_MORE are sent without another call.
         set_framing(self.sock, TUF_TX, "plain")
 
     def by_hand(self, mode, period, key, records):
@@ -303,7 +303,7 @@ class Sender:
             if mode in FRAMED:
                 octets = fpdu(mode, period, key, position, ulpdus)
             position += len(octets)
-            # Sometimes in pieces that have nothing to do with FPDUs.
+            # Sometimes send pieces that ignore the limits of FPDUs.
             while octets and draw.random() < 0.3:
                 cut = draw.randint(1, len(octets))
                 self.sock.sendall(octets[:cut])
@@ -312,7 +312,7 @@ class Sender:
 
 
 class Receiver:
-    """What the peer sends."""
+    """Receives the peer's plan."""
 
     def __init__(self, sock, kernel, seed):
         self.stream = Stream(sock)
@@ -416,7 +416,7 @@ def main(how, address, port, who, seed, plan, *others):
     kernel, seed = who == "kernel", int(seed)
     if kernel:
         sock.setsockopt(socket.IPPROTO_TCP, TCP_ULP, b"tuf")
-    # Each end has seeds of its own.
+    # Each end has its own seeds.
     sender = Sender(sock, kernel, 2 * seed * 100 + 100 * (how == "accept"),
                     plan.split(","))
     receiver = Receiver(sock, kernel, 2 * seed * 100 + 100 * (how != "accept"))

@@ -9,7 +9,7 @@ FIXTURE_VARIANT_ADD(place, align_ipv6) { AF_INET6, TUF_ALIGN, 0, false };
 FIXTURE_VARIANT_ADD(place, markers) { AF_INET, TUF_MARKERS, 512, false };
 FIXTURE_VARIANT_ADD(place, markers_keyless) { AF_INET6, TUF_MARKERS, 512, true };
 
-/* Octets that arrive again, together with others. */
+/* Some octets arrive again, together with others. */
 TEST_F(place, nothing_comes_twice)
 {
 	stream_add(self, 500);

@@ -8,7 +8,7 @@
 
 #include "mpa_tuf.h"
 
-/* The variant must be declared before the fixture. */
+/* Declare the variant before the fixture. */
 FIXTURE_VARIANT(place)
 {
 	int family;
@@ -57,7 +57,7 @@ FIXTURE_SETUP(place)
 	ASSERT_EQ(0, place_begin(self));
 }
 
-/* The gap is closed, and all records that were not delivered yet arrive in order. */
+/* Close the gap: all undelivered records must arrive in order. */
 #define IN_ORDER(first, end) do {					\
 	unsigned int i_;						\
 									\

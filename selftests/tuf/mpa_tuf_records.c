@@ -9,15 +9,15 @@
 #include "mpa_harness.h"
 #include "mpa_tuf.h"
 
-/* recvmsg from fd[1]. */
+/* Receive from fd[1] with recvmsg. */
 #define RECV(len, flags) \
 	receive(self->fd[1], self->buf, len, flags, self->got)
 
-/* A record, by send. */
+/* Send a record. */
 #define PUT(len, flags) \
 	ASSERT_EQ(len, send(self->fd[0], record_of(len), len, flags))
 
-/* The next record is the self-checking one of this length. */
+/* Check that the next record is the self-checking one of this length. */
 #define EXPECT_RECORD(len) do {						\
 	EXPECT_EQ(len, RECV(BUF, 0));					\
 	EXPECT_TRUE(record_good(self->buf, len));			\
@@ -55,14 +55,14 @@ TEST_F(tuf, one_send_is_one_recv)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).error_position);
 }
 
-/* All lengths, even those that no sender of this kernel uses. */
+/* Use all lengths, even those that no sender of this kernel uses. */
 TEST_F_TIMEOUT(tuf, every_length_by_hand, 120)
 {
 	size_t len, longest = 0;
 
 	START_BY_HAND();
 	for (len = 1; ; len += len < 300 ? 1 : 13) {
-		/* The longest one comes after the others. */
+		/* The longest record comes last. */
 		if (len > 2100) {
 			longest = variant->mode == TUF_ALIGN ?
 				  TUF_LENGTH_MAX : tuf_longest(&self->way);
@@ -254,7 +254,7 @@ TEST_F(tuf, splice_takes_octets_of_one_record)
 	close(pipes[1]);
 }
 
-/* A file is a stream, without regard to records. */
+/* A file is a stream: records do not matter. */
 TEST_F(tuf, sendfile_arrives)
 {
 	const size_t len = 200001;
@@ -326,7 +326,7 @@ TEST_F(tuf, msg_more_and_eor_ends_a_record)
 	EXPECT_EQ(3, tuf_info(self->fd[0]).tx_fpdus);
 }
 
-/* Packing (-01): ULPDUs in one FPDU are one record for the receiver. */
+/* Packing (-01): the receiver gets the ULPDUs of one FPDU as one record. */
 TEST_F(tuf, packed_ulpdus_have_no_boundary)
 {
 	const bool packs = variant->mode == TUF_ALIGN;
@@ -351,7 +351,7 @@ TEST_F(tuf, packed_ulpdus_have_no_boundary)
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[0]).tx_fpdus);
 	EXPECT_EQ(600, tuf_info(self->fd[0]).tx_octets);
 	EXPECT_EQ(packs ? 1 : 3, tuf_info(self->fd[1]).rx_fpdus);
-	/* A single ULPDU is not delayed. */
+	/* A single ULPDU is sent at once. */
 	PUT(50, 0);
 	EXPECT_RECORD(50);
 }
@@ -496,11 +496,11 @@ TEST_F(tuf, length_of_0_is_an_error)
 	ASSERT_EQ(0, write_all(self->fd[0], self->octets, n));
 	EXPECT_RECORD(100);
 	INVALID(MPA_ERR_CRC, at);
-	/* The other direction continues. */
+	/* The other direction still works. */
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
-/* A wrong bit in each octet of a marker. */
+/* Invert a bit in each octet of a marker. */
 TEST_F(tuf, wrong_marker_is_an_error)
 {
 	const size_t marker = variant->period ?: 512;
@@ -516,9 +516,7 @@ TEST_F(tuf, wrong_marker_is_an_error)
 		patience(self->fd[1], 20);
 		ASSERT_EQ(0, tuf_attach(self->fd[1]));
 		START_BY_HAND();
-		/*
-		 * The marker of the stream's start, or the next one, in the second FPDU.
-		 */
+		/* Use the marker at the stream's start, or the next one, in the second FPDU. */
 		first = tuf_record(&self->way, 50, self->octets);
 		n = first + tuf_record(&self->way, 2 * marker,
 				       self->octets + first);
@@ -530,7 +528,7 @@ TEST_F(tuf, wrong_marker_is_an_error)
 	}
 }
 
-/* No FPDU has more than 65536 octets, markers included. */
+/* An FPDU, with its markers, has at most 65536 octets. */
 TEST_F(tuf, fpdu_that_markers_make_too_long_is_an_error)
 {
 	size_t n;

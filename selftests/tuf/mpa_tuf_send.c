@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sending with "tuf" in every mode: the octets are equal to the model's, and no ULPDU
+ * Sending with "tuf" in every mode: the octets are those of the model, and no ULPDU
  * exceeds the limit.
  */
 
@@ -40,10 +40,10 @@ TEST_F_TIMEOUT(tx, octets_are_the_models, 300)
 			  tuf_info(self->fd[0]).tx_fpdus);
 }
 
-/* A marker at each octet of the header, and before and after the last one. */
+/* A marker comes at each octet of the header, and before and after the last octet. */
 TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 {
-	/* Use the same lengths in other modes. */
+	/* Other modes use the same lengths. */
 	const u32 period = MARKED ? self->way.period : 128;
 	u32 distance, more;
 
@@ -52,7 +52,7 @@ TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 			u32 phase = self->way.position % period;
 			u32 want = period - distance;
 
-			/* The header of the next one is at @want. */
+			/* The next FPDU's header is at @want. */
 			while (want < phase + 20)
 				want += period;
 			if (want - phase > 8 + 1 + 4)
@@ -60,7 +60,7 @@ TEST_F_TIMEOUT(tx, marker_anywhere_in_an_fpdu, 300)
 			ASSERT_TRUE(goes(self, 1 + more));
 		}
 	}
-	/* An FPDU that ends where markers are due. */
+	/* Send an FPDU that ends where a marker is due. */
 	for (more = 0; more < 3; more++) {
 		u32 most = mulpdu(self), twice = 2 * period - 4 - 8;
 		u32 left = -self->way.position & (period - 1);
@@ -87,7 +87,7 @@ TEST_F(tx, mulpdu_is_what_a_segment_holds)
 		EXPECT_EQ(info.emss, info.mulpdu);
 		break;
 	default:
-		/* 2^16 - 8 - 4 x (markers), which does not depend on segments. */
+		/* MULPDU is 2^16 - 8 - 4 x (markers), and does not depend on segments. */
 		EXPECT_EQ(tuf_longest(&at_start), info.mulpdu);
 	}
 }
@@ -116,7 +116,7 @@ TEST_F_TIMEOUT(tx, oversized_ulpdus_are_cut, 120)
 	TOO_LONG(most + 1);
 }
 
-/* A thread that reads the plain TCP stream to its end. */
+/* a thread that reads the plain TCP stream to its end */
 struct drain {
 	pthread_t thread;
 	int fd;
@@ -136,7 +136,7 @@ static void *drain_run(void *arg)
 
 #define BULK	(2 << 20)
 
-/* Bulk data of all lengths. */
+/* Send bulk data of all lengths. */
 TEST_F_TIMEOUT(tx, bulk_is_the_models_and_contained, 300)
 {
 	struct drain drain = { .fd = self->fd[1] };
@@ -177,7 +177,7 @@ TEST_F_TIMEOUT(tx, bulk_is_the_models_and_contained, 300)
 	free(all);
 }
 
-/* The path MTU drops and rises: limits follow it at once. */
+/* The path MTU drops and rises: MULPDU follows at once. */
 TEST_F(tx, mulpdu_follows_the_path)
 {
 	/* With markers FPDUs do not depend on segments. */
@@ -211,7 +211,7 @@ TEST_F(tx, change_of_emss_is_reported_once)
 		ASSERT_TRUE(goes(self, 101));
 		EXPECT_EQ(MARKED ? most : most - 200, mulpdu(self));
 		ASSERT_TRUE(goes(self, 102));
-		/* MULPDU was read before the send: nothing to report. */
+		/* MULPDU was read before the send: there is nothing to report. */
 		ASSERT_EQ(0, lo_mtu(1500));
 		EXPECT_EQ(most, mulpdu(self));
 		ASSERT_TRUE(goes(self, 103));

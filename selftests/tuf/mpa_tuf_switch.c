@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TUF on and off, one direction at a time: the octets before and after the
- * framed ones, and the other direction, are plain TCP.
+ * TUF is switched on and off, one direction at a time. Octets before and after framing,
+ * and the other direction, are plain TCP.
  */
 
 #include <sys/epoll.h>
@@ -64,7 +64,7 @@ TEST_F(tuf, framing_begins_among_unread_octets)
 	EXPECT_TRUE(plain_comes(self->fd[1]));
 }
 
-/* Both directions have ended, but not all data have been read. */
+/* Both directions have ended, but unread data remains. */
 TEST_F(tuf, framing_begins_after_both_ends)
 {
 	size_t n;
@@ -86,8 +86,8 @@ TEST_F(tuf, framing_begins_after_both_ends)
 }
 
 /*
- * MPA_RECV_BATCH: octets after the returned records do not affect a call: octets that
- * cannot be an FPDU, an FPDU with another key, the beginning of an FPDU.
+ * MPA_RECV_BATCH: octets after the returned records do not affect a call. They cannot
+ * be an FPDU, are an FPDU with another key, or begin an FPDU.
  */
 TEST_F(tuf, batch_leaves_plain_octets_alone)
 {
@@ -116,7 +116,7 @@ TEST_F(tuf, batch_leaves_plain_octets_alone)
 	}
 }
 
-/* Each TUF_TX begins at position 0: a plain socket receives the octets on the wire. */
+/* Each TUF_TX begins at position 0. A plain socket receives the octets. */
 TEST_F(tuf, each_start_begins_anew)
 {
 	size_t len;
@@ -144,7 +144,7 @@ TEST_F(tuf, each_start_begins_anew)
 	EXPECT_TRUE(plain_comes(self->fd[1]));
 }
 
-/* Framing is switched many times, at different offsets. */
+/* Switch framing many times, at different offsets. */
 TEST_F(tuf, on_and_off_again)
 {
 	int i;
@@ -162,7 +162,6 @@ TEST_F(tuf, on_and_off_again)
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
 }
 
-/* Each direction has a different mode. */
 TEST_F(tuf, directions_differ)
 {
 	struct tuf_way back = {
@@ -181,7 +180,7 @@ TEST_F(tuf, directions_differ)
 	}
 	EXPECT_EQ(0, tuf_info(self->fd[0]).rx_wrong_key);
 	EXPECT_EQ(0, tuf_info(self->fd[1]).rx_wrong_key);
-	/* Framing of one direction ends, the other continues. */
+	/* End framing in one direction; it continues in the other. */
 	ASSERT_EQ(0, tuf_stop(self->fd[0], TUF_TX));
 	ASSERT_EQ(0, tuf_stop(self->fd[1], TUF_RX));
 	EXPECT_TRUE(text_goes(self->fd[0], self->fd[1]));
@@ -209,7 +208,7 @@ TEST_F(tuf, plain_receiver_is_tcps)
 	EXPECT_EQ(7, recv(self->fd[0], self->buf, 7, 0));
 	EXPECT_EQ(0, memcmp(self->buf, PLAIN, 7));
 	EXPECT_EQ(2 * PLAIN_LEN - 7, inq(self->fd[0]));
-	/* Octets are received, not records. */
+	/* recvmsg returns octets, not records. */
 	ASSERT_EQ(PLAIN_LEN, receive(self->fd[0], self->buf, PLAIN_LEN, 0,
 				     self->got));
 	EXPECT_EQ(0, self->got->msg_flags & MSG_EOR);
@@ -251,7 +250,7 @@ TEST_F(tuf, plain_sender_is_tcps)
 	close(pipes[1]);
 }
 
-/* A reader waits while framing of the other direction begins and ends. */
+/* A reader waits while the other direction's framing begins and ends. */
 TEST_F(tuf, waiting_reader_sees_nothing_of_the_other_direction)
 {
 	struct call call = { .fd = self->fd[0], .buf = self->buf, .len = BUF };
@@ -307,7 +306,7 @@ static struct call *call_first(struct call *calls, int nr)
 	return NULL;
 }
 
-/* Of two readers the one that still waits has requested the next record. */
+/* Two readers wait, and one returns: the other has requested the next record. */
 TEST_F(tuf, reader_beside_another_gets_a_record_larger_than_the_buffer)
 {
 	static u8 bufs[2][TUF_ROOM];
@@ -347,7 +346,7 @@ TEST_F(tuf, close_sends_what_was_accepted)
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 }
 
-/* Framing is switched off, and the socket closed, with unsent framed octets. */
+/* Framing is switched off, and the socket closed, while framed octets are unsent. */
 TEST_F(tuf, stop_sends_what_was_accepted)
 {
 	int i;
@@ -377,7 +376,7 @@ TEST_F(tuf, open_ulpdu_is_dropped_at_the_end)
 	EXPECT_EQ(EPIPE, errno);
 }
 
-/* MPA_SEGMENT: a full FPDU ends its ULPDU, with or without MSG_MORE. */
+/* With MPA_SEGMENT a full FPDU ends its ULPDU, with or without MSG_MORE. */
 TEST_F(tuf, ulpdu_of_full_fpdus_is_not_open)
 {
 	START();
@@ -402,14 +401,14 @@ TEST_F(tuf, end_between_fpdus_is_0)
 	EXPECT_TRUE(record_comes(self->fd[1], self->buf, 12));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
 	EXPECT_EQ(0, recv(self->fd[1], self->buf, BUF, 0));
-	/* "TCP connection closed", as with MPA; it is not the error of an FPDU. */
+	/* As with MPA, the error is "TCP connection closed", not that of an FPDU. */
 	EXPECT_EQ(MPA_ERR_TCP, tuf_info(self->fd[1]).error);
 	EXPECT_EQ(0, tuf_info(self->fd[1]).error_position);
 	/* The other direction still works. */
 	EXPECT_TRUE(text_goes(self->fd[1], self->fd[0]));
 }
 
-/* The stream ends in the header, in a marker, or before the last octet. */
+/* The stream ends in a header, in a marker, or before the last octet. */
 TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 {
 	size_t first, n, cut;
@@ -438,7 +437,7 @@ TEST_F(tuf, end_inside_an_fpdu_is_an_error)
 	}
 }
 
-/* A reset is reported for both directions. */
+/* Both directions report a RST. */
 TEST_F(tuf, reset_is_reported)
 {
 	START();
@@ -454,7 +453,7 @@ TEST_F(tuf, reset_is_reported)
 
 /* ---- another connection of the same socket ---- */
 
-/* Disconnect the socket, and connect it to a plain one at its own address. */
+/* Disconnect the socket, and connect it to a plain socket at its own address. */
 static int connect_anew(int fd)
 {
 	const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
@@ -478,7 +477,7 @@ static int connect_anew(int fd)
 	return peer;
 }
 
-/* The loss of a connection does not affect a later one of the socket. */
+/* The loss of a connection does not affect the socket's next connection. */
 TEST_F(tuf, shutdown_after_another_was_reset_sends_a_fin)
 {
 	int peer;
@@ -508,7 +507,7 @@ static bool ended(int fd, int peer)
 	       tcp_closed(peer) && !tuf_stop(fd, TUF_TX);
 }
 
-/* Segments of the second connection are not searched for FPDUs of the first one. */
+/* The second connection's segments are not searched for the first one's FPDUs. */
 TEST_F(tuf, plain_octets_after_a_framed_connection)
 {
 	int peer;
@@ -524,7 +523,7 @@ TEST_F(tuf, plain_octets_after_a_framed_connection)
 	hang_up(peer);
 }
 
-/* The first connection's end of sending must not make a full buffer writable. */
+/* The end of sending on the first connection must not make a full buffer writable. */
 TEST_F(tuf, full_buffer_after_a_framed_connection)
 {
 	struct tuf_way way = self->way;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Octets that "tuf" sends over loopback with MTU 1500, in a network namespace of its own,
- * to a plain TCP socket. Include it after mpa_harness.h, and add the variants.
+ * Octets that "tuf" sends over loopback with MTU 1500, in a network namespace of its
+ * own, to a plain TCP socket. Include it after mpa_harness.h, and add the variants.
  */
 #ifndef _MPA_TUF_TX_H
 #define _MPA_TUF_TX_H
@@ -9,12 +9,12 @@
 #include "mpa_tuf.h"
 #include "mpa_send.h"
 
-/* ULPDUs have octets of the long sequence. */
+/* ULPDUs have octets of a long sequence. */
 FIXTURE(tx)
 {
 	int fd[2];		/* fd[1] is plain TCP */
 	struct tuf_way way;
-	u64 sent;		/* octets of ULPDUs */
+	u64 sent;		/* octets sent in ULPDUs */
 	u8 *fpdu;
 	u8 *seen;
 };
@@ -78,7 +78,7 @@ static inline ssize_t tx_put(struct _test_data_tx *self, size_t len, int flags)
 	return n;
 }
 
-/* Whether the plain socket receives an FPDU with @len octets of the sequence, from @at. */
+/* Whether the plain socket receives an FPDU with the @len octets at @at of the sequence. */
 static inline bool fpdu_comes(struct _test_data_tx *self, u64 at, size_t len)
 {
 	size_t n = tuf_fpdu(&self->way, stream_at(at), len, self->fpdu), i;
