@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hundreds of connections a second are opened and closed, during dumps, and with
- * event listeners: fast ones, and one that does not read.
+ * Hundreds of connections a second open and close during dumps, and with event
+ * listeners: fast ones, and one that does not read.
  */
 
 #include <dirent.h>
@@ -16,9 +16,9 @@
 /**
  * struct traffic - a thread that opens and closes pairs of connections
  * @ip:		the address
- * @away:	in a network namespace of its own, where one pair stays open
+ * @away:	it runs in its own network namespace, where one pair stays open
  * @pairs:	number of pairs; 0: until @stop
- * @stop:	the thread has to end
+ * @stop:	set: the thread has to end
  * @done:	pairs opened and closed so far
  * @failed:	something failed
  */
@@ -39,7 +39,10 @@ static bool traffic_continues(const struct traffic *traffic)
 						 __ATOMIC_RELAXED);
 }
 
-/* Every second connection ends with RST, the others with FIN and then RST. */
+/*
+ * Open and close a pair. Every other connection ends with a RST, the others with a FIN
+ * and then a RST.
+ */
 static bool come_and_go(struct traffic *traffic, int listener,
 			const struct sockaddr_in *addr)
 {
@@ -202,8 +205,8 @@ TEST_F(some, dump_while_they_come_and_go)
 /**
  * struct listener - a listener for events
  * @nl:		its socket
- * @events:	received
- * @last:	number of the last one
+ * @events:	number of events received
+ * @last:	number of the last event
  * @gap:	events missing, by their numbers
  * @started:	number of MPA_CMD_STARTED_NTF
  * @closed:	number of MPA_CMD_CLOSED_NTF
@@ -221,7 +224,7 @@ struct listener {
 	const char *bad;
 };
 
-/* Request the events of the socket's namespace. */
+/* Have this socket receive its namespace's events. */
 static int listener_joins(struct mnl_socket *nl)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -235,7 +238,10 @@ static int listener_joins(struct mnl_socket *nl)
 	return n < 0 ? -1 : mnl_cb_run(buf, n, 1, 0, NULL, NULL);
 }
 
-/* @group: 0: request the events instead; @rcvbuf: limit of memory for queued events */
+/*
+ * Start a listener. @group: a multicast group, or 0 to request the events. @rcvbuf:
+ * limit of memory for queued events.
+ */
 static int listener_begin(struct listener *listener, u32 group, int rcvbuf)
 {
 	int fd;
@@ -274,7 +280,7 @@ static int listener_hears(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Read what has arrived. */
+/* Read all that has arrived. */
 static void listener_reads(struct listener *listener)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
@@ -289,7 +295,7 @@ static void listener_reads(struct listener *listener)
 	} while (n > 0 || (n < 0 && errno == ENOBUFS));
 }
 
-/* Wait until the listener has received the end of @closed connections, at most 20 s. */
+/* Wait until the listener has received the end of @closed connections, for at most 20 s. */
 static void listener_waits(struct listener *listener, unsigned int closed)
 {
 	const long until = now_ms() + 20000;
@@ -300,7 +306,7 @@ static void listener_waits(struct listener *listener, unsigned int closed)
 		 poll_for(mnl_socket_get_fd(listener->nl), POLLIN, 1000) >= 0);
 }
 
-/* Wait until the listener has received event @number, at most 20 s. */
+/* Wait until the listener has received event @number, for at most 20 s. */
 static void listener_waits_for(struct listener *listener, u32 number)
 {
 	const long until = now_ms() + 20000;
@@ -316,7 +322,7 @@ static void listener_end(struct listener *listener)
 	mnl_socket_close(listener->nl);
 }
 
-/* The listener has received all events of these pairs. */
+/* Check that the listener has received all events of these pairs. */
 #define EXPECT_ALL(who, pairs)						\
 do {									\
 	const struct listener *listener_ = (who);			\
@@ -352,9 +358,9 @@ TEST_F(some, events_of_all_that_come_and_go)
 }
 
 /*
- * Events wait in a queue, with a limit of 1024, until a work item sends them. Each
- * socket causes an event when it starts and one when it is closed, and the second
- * socket of each pair one for its reset: 1000 in all.
+ * Events wait in a queue of at most 1024 until a work item sends them. Each socket
+ * causes an event when it starts and one when it closes, and each pair's second socket
+ * one for its RST: 1000 in total.
  */
 #define IN_THE_QUEUE	400
 
@@ -372,7 +378,7 @@ TEST_F(some, none_is_lost_when_many_close_at_once)
 	listener_end(&listener);
 }
 
-/* Set a socket filter that drops all events but the ends of connections. */
+/* Set a socket filter that drops all events except the ends of connections. */
 static int listener_filters(const struct listener *listener)
 {
 	struct sock_filter code[] = {
@@ -387,7 +393,7 @@ static int listener_filters(const struct listener *listener)
 			  SO_ATTACH_FILTER, &filter, sizeof(filter));
 }
 
-/* An event that the filter drops does not prevent later events from being sent. */
+/* The filter drops an event, but later events still arrive. */
 TEST_F(some, listener_with_a_filter_hears_the_others)
 {
 	const unsigned int pairs = many(300, 50);
@@ -408,7 +414,7 @@ TEST_F(some, listener_with_a_filter_hears_the_others)
 	listener_end(&listener);
 }
 
-/* The number of losses that the socket itself has counted. */
+/* Return: the socket's own count of losses. */
 static u32 listener_lost(const struct listener *listener)
 {
 	u32 info[SK_MEMINFO_VARS] = {};
@@ -431,8 +437,8 @@ static bool crowd_talks(const struct crowd *crowd)
 }
 
 /*
- * The listener gets ENOBUFS once when events are lost; the number of the next
- * event shows how many. Other listeners and connections are not affected.
+ * When events are lost, the listener gets ENOBUFS once; the next event's number shows
+ * how many. Other listeners and connections are not affected.
  */
 TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 {
@@ -452,14 +458,14 @@ TEST_F(some, listener_that_does_not_read_loses_events_and_nothing_else)
 	ASSERT_EQ(2 * pairs, traffic_end(traffic, ARRAY_SIZE(traffic)));
 	EXPECT_ALL(&quick, 2 * pairs);
 
-	/* The events that its buffer had room for. */
+	/* Read the events that fitted the buffer. */
 	listener_reads(&slow);
 	EXPECT_EQ(NULL, slow.bad);
 	EXPECT_EQ(1, slow.overrun);
 	EXPECT_LT(0, slow.events);
 	EXPECT_EQ(slow.events, slow.last);
 
-	/* Now there is room: it receives all later events. */
+	/* There is space again: all later events arrive. */
 	traffic_begin(&one, 1);
 	ASSERT_EQ(1, traffic_end(&one, 1));
 	listener_waits(&quick, 4 * pairs + 2);
@@ -479,7 +485,7 @@ static bool all_counted(const struct listener *listener)
 	return listener_lost(listener) == statistic("MpaEventsLost");
 }
 
-/* With NETLINK_BROADCAST_ERROR mpa learns of the loss as well, and counts it. */
+/* With NETLINK_BROADCAST_ERROR mpa is notified of the loss, too, and counts it. */
 TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 {
 	const unsigned int pairs = many(300, 50);
@@ -495,7 +501,7 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
 	ASSERT_EQ(pairs, traffic_end(&traffic, 1));
 	listener_waits(&quick, 2 * pairs);
 	EXPECT_LT(0, listener_lost(&slow));
-	/* The work item may not have counted the last event yet. */
+	/* The work item may not have counted the last loss yet. */
 	for (i = 0; i < 1000 && !all_counted(&slow); i++)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	EXPECT_EQ(listener_lost(&slow), statistic("MpaEventsLost"));
@@ -511,7 +517,7 @@ TEST_F(some, events_lost_are_counted_if_a_listener_asks_for_that)
  * struct delays - delays from the end of a connection to its event
  * @median:	in us
  * @worst:	in us
- * @kworkers:	processor time of all kworker threads meanwhile, in ms
+ * @kworkers:	processor time of all kworkers meanwhile, in ms
  * @lost:	number of events lost
  */
 struct delays {
@@ -522,8 +528,8 @@ struct delays {
 };
 
 /*
- * A user in namespaces of its own: its listeners do not read, while connections
- * are opened and closed. It runs at idle priority.
+ * Act as a user in namespaces of its own: its listeners do not read, while connections
+ * open and close. It runs at idle priority.
  */
 static void other_listener(u32 group, unsigned int n, int ready)
 {
@@ -532,7 +538,7 @@ static void other_listener(u32 group, unsigned int n, int ready)
 	const struct sched_param param = {};
 	struct listener listener;
 
-	/* Without SCHED_IDLE it would get half of the processor time. */
+	/* Without SCHED_IDLE this process would get half of the processor time. */
 	if (setrlimit(RLIMIT_NOFILE, &files) || unshare(CLONE_NEWUSER) ||
 	    own_netns() || sched_setscheduler(0, SCHED_IDLE, &param))
 		_exit(1);
@@ -545,7 +551,7 @@ static void other_listener(u32 group, unsigned int n, int ready)
 	_exit(1);
 }
 
-/* Return: processor time of all kworker threads so far, in ns. */
+/* Return: processor time of all kworkers so far, in ns. */
 static u64 kworkers_run(void)
 {
 	DIR *proc = opendir("/proc");
@@ -624,8 +630,8 @@ static int delays_measure(struct delays *delays, u32 group)
 }
 
 /*
- * Measure while other users have @n listeners each: first a listener
- * that requests events, then one in the group.
+ * Measure while other users have @n listeners each: first with a listener that requests
+ * events, then with one in the group.
  */
 static int delays_beside(struct delays *delays, u32 group, unsigned int n)
 {
@@ -669,7 +675,7 @@ TEST_F_TIMEOUT(some, listeners_of_other_users_cost_no_event, 300)
  * struct bad_peers - connections whose startup fails, and the threads for them
  * @listener:	listening socket, with MPA
  * @addr:	its address
- * @stop:	the threads have to end
+ * @stop:	set: the threads have to end
  * @made:	number of connections opened
  * @thread:	connects
  * @server:	accepts
@@ -712,14 +718,14 @@ static void *bad_peers_server(void *data)
 	while (!stopped(bad_peers)) {
 		int fd = accept(bad_peers->listener, NULL, NULL);
 
-		/* Startup fails within this time. */
+		/* Wait: startup fails within this time. */
 		if (fd >= 0 && poll_for(fd, POLLIN, 100) >= 0)
 			close(fd);
 	}
 	return NULL;
 }
 
-/* Listen; MPA is started on the connections. */
+/* Listen, with MPA started for the children. */
 static int bad_peers_listen(struct bad_peers *bad_peers)
 {
 	bad_peers->listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -753,7 +759,7 @@ static void bad_peers_end(struct bad_peers *bad_peers)
 }
 
 /**
- * struct nameless - connections as dumps show them
+ * struct nameless - connections in dumps
  * @seen:	number of connections seen
  * @addresses:	number without one of the addresses
  * @ports:	number without one of the ports
@@ -784,7 +790,7 @@ static int nameless_count(const struct nlmsghdr *nlh, struct dump *dump)
 	return MNL_CB_OK;
 }
 
-/* Dump for some seconds; 0, or -1 and errno. */
+/* Dump for some seconds. Return: 0, or -1 with errno. */
 static int nameless_look(struct nameless *nameless)
 {
 	const long until = now_ms() + 8000;
@@ -802,7 +808,7 @@ static int nameless_look(struct nameless *nameless)
 	return err;
 }
 
-/* TCP's disconnect() clears the peer's port: dumps must still show it. */
+/* TCP's disconnect() clears the peer's port, but dumps must still show it. */
 TEST(who_comes_and_fails_has_a_name)
 {
 	struct bad_peers bad_peers = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /proc/net/mpa_stat: each action changes the right lines, and no others. Each test
- * has a new network namespace, where all counters are zero.
+ * /proc/net/mpa_stat: each action changes the right lines, and no others. Each test has
+ * a new network namespace, where all counters are zero.
  */
 
 #include <sys/ioctl.h>
@@ -15,7 +15,7 @@
 #include "mpa_place.h"
 #include "mpa_nl.h"
 
-/* Close both ends of a pair; the second has received the end of the first. */
+/* Close both ends of a pair, the second after it has received the first one's FIN. */
 static void part(struct _test_data_pair *self)
 {
 	hang_up(self->fd[0]);
@@ -54,7 +54,7 @@ TEST_F(pair, connections_by_role)
 	close(self->fd[0]);
 	self->fd[0] = -1;
 	ASSERT_EQ(0, recv(self->fd[1], self->buf, 1, 0));
-	/* An orderly end is not counted. */
+	/* A regular end is not counted. */
 	EXPECT_COUNTS({ "MpaInitiators", 1 }, { "MpaResponders", 1 },
 		      { "MpaLost", 1 }, { "MpaDirect", 2 },
 		      { "MpaCurrDirect", 1 });
@@ -99,7 +99,7 @@ TEST_F(pair, rejected_by_a_program)
 	ASSERT_EQ(0, decide(self->fd[1], MPA_REJECT));
 	EXPECT_COUNTS({ "MpaRefusedByUser", 1 });
 
-	/* A reply can be rejected as well. */
+	/* The initiator rejects the reply. */
 	self->start[0].flags = MPA_START_MANUAL;
 	ASSERT_LT(0, ask(self));
 	frame_put(frame, true, 0x40, 1, 0);
@@ -177,7 +177,7 @@ TEST_F(pair, none_may_begin)
 	EXPECT_COUNTS({ "MpaRefusedLimit", 1 });
 }
 
-/* A refused startup of a listener's child is counted: no MPA_START could return the error. */
+/* A child's refused startup is counted: no MPA_START could return the error. */
 TEST_F(pair, no_child_may_begin)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET };
@@ -210,7 +210,7 @@ TEST_F(pair, shut_down_in_startup)
 
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
 
-/* Make the nth allocation of a call fail. Return: false if there is none. */
+/* Make the nth allocation in a call fail. Return: false if the call has fewer. */
 static bool with_fault(int fail_nth, int nth, void (*call)(struct _test_data_pair *self),
 		       struct _test_data_pair *self)
 {
@@ -221,7 +221,7 @@ static bool with_fault(int fail_nth, int nth, void (*call)(struct _test_data_pai
 		abort();
 	call(self);
 	memset(text, 0, sizeof(text));
-	/* The fault may hit these calls, too. */
+	/* The fault may hit this call, too. */
 	len = pread(fail_nth, text, sizeof(text) - 1, 0);
 	if (pwrite(fail_nth, "0", 1, 0) != 1 &&
 	    pwrite(fail_nth, "0", 1, 0) != 1)
@@ -323,7 +323,7 @@ TEST_F(pair, peer_offers_another_rtr)
 
 /* ---- records ---- */
 
-/* The number of markers among FPDUs of these lengths, by the model. */
+/* Return: the model's number of markers among FPDUs of these lengths. */
 static long long markers_of(const size_t *lens, unsigned int n)
 {
 	static struct model_octet octets[80000];
@@ -342,7 +342,7 @@ static long long markers_of(const size_t *lens, unsigned int n)
 	return markers;
 }
 
-/* One direction with markers, the other one without. */
+/* One direction has markers, the other has none. */
 TEST_F(pair, records_of_both_ends)
 {
 	const size_t lens[] = { 1000, 1, 511, 3000, 2 };
@@ -368,13 +368,13 @@ TEST_F(pair, records_of_both_ends)
 		      { "MpaTxSegsOther", 0 },
 		      { "MpaRxFpdus", 6 }, { "MpaRxOctets", octets + 700 },
 		      { "MpaRxMarkers", markers });
-	/* The sockets' own counters agree. */
+	/* The sockets' own counters are the same. */
 	EXPECT_EQ(ARRAY_SIZE(lens), mpa_info(self->fd[0]).tx_ulpdus);
 	EXPECT_EQ(octets, mpa_info(self->fd[1]).rx_octets);
 	EXPECT_EQ(markers, mpa_info(self->fd[1]).rx_markers);
 }
 
-/* Many records are sent by one call, and read by one. */
+/* One call sends many records, and one call reads them. */
 TEST_F(pair, batches)
 {
 	const size_t all = 20 * 1000;
@@ -403,7 +403,7 @@ TEST_F(pair, batches)
 		      { "MpaRxMarkers", markers_of(lens, 20) });
 }
 
-/* A ULPDU that is read in pieces counts once, when its last octet is read. */
+/* A ULPDU that is read in parts is counted once, when its last octet is read. */
 TEST_F(pair, record_in_pieces)
 {
 	ASSERT_EQ(0, negotiate(self));
@@ -420,7 +420,7 @@ TEST_F(pair, record_in_pieces)
 		      { "MpaRxFpdus", 1 }, { "MpaRxOctets", 1000 });
 }
 
-/* RFC 6581's first FPDU has no ULPDU, and is not counted as a record. */
+/* RFC 6581's first FPDU has no ULPDU, and does not count as a record. */
 TEST_F(pair, rtr_is_no_record)
 {
 	self->start[0].revision = 2;
@@ -447,7 +447,7 @@ static int mtu_set(int mtu)
 	return err;
 }
 
-/* One end, and a simulated peer. */
+/* Check the counters of one end, whose peer is simulated. */
 #define EXPECT_DIRECT(...)						\
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaCurrDirect", 1 }, __VA_ARGS__)
 
@@ -459,13 +459,13 @@ TEST_F(pair, oversized_record)
 	ASSERT_EQ(1448, mpa_info(self->fd[0]).emss);
 	ASSERT_EQ(5000, send(self->fd[0], record_row, 5000, 0));
 	ASSERT_TRUE(acked(self->fd[0]));
-	/* 2 + 5000 + 2 + 4 octets: 4 segments. */
+	/* 2 + 5000 + 2 + 4 octets take 4 segments. */
 	EXPECT_DIRECT({ "MpaTxFpdus", 1 }, { "MpaTxOctets", 5000 },
 		      { "MpaTxSegsAligned", 1 }, { "MpaTxSegsOversized", 3 },
 		      { "MpaTxSegsWindow", 0 }, { "MpaTxSegsOther", 0 });
 }
 
-/* The peer's window ends within a record, so a window probe contains a part of it. */
+/* The peer's window ends within a record, so a window probe has a part of the record. */
 TEST_F(pair, record_cut_at_the_window)
 {
 	int scaling = open("/proc/sys/net/ipv4/tcp_window_scaling", O_WRONLY);
@@ -493,7 +493,7 @@ TEST_F(pair, record_cut_at_the_window)
 	close(forger.raw);
 }
 
-/* Drop all packets to a socket from now on. */
+/* Have a socket drop all packets. */
 static int deafen(int fd)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -514,7 +514,7 @@ TEST_F(pair, path_that_becomes_narrow)
 	ASSERT_EQ(0, fresh(self, true, false));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 	ASSERT_EQ(0, deafen(self->fd[1]));
-	/* TCP sends ten segments before it knows that the first was refused. */
+	/* TCP sends ten segments before it learns that the first was refused. */
 	for (i = 0; i < 50; i++) {
 		u32 len = 100 + 7 * i;
 
@@ -575,7 +575,7 @@ TEST_F(pair, records_that_are_wrong)
 			EXPECT_EQ(-1, recv(self->fd[1], fpdu, sizeof(fpdu), 0));
 			EXPECT_EQ(EBADMSG, errno);
 		}
-		/* Not counted as lost: the receiver itself resets. */
+		/* This is no loss: the receiver itself sends the RST. */
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
 		want[0].n++;
@@ -585,7 +585,7 @@ TEST_F(pair, records_that_are_wrong)
 	}
 }
 
-/* An octet that bypasses MPA: receiving ends, sending fails. */
+/* An octet bypasses MPA: receiving ends, and sending fails. */
 TEST_F(consumer, octets_of_somebody_else)
 {
 	if (variant->flags)
@@ -618,7 +618,7 @@ TEST_F(pair, reset)
 	EXPECT_COUNTS({ "MpaDirect", 1 }, { "MpaLost", 1 });
 }
 
-/* The peer no longer receives what is sent. */
+/* The peer no longer receives packets. */
 TEST_F(pair, time_runs_out)
 {
 	int ms = 50;
@@ -702,7 +702,7 @@ TEST_F(place, placed)
 		      { "MpaRxPlaced", 2 });
 }
 
-/* TCP drops one run of unread records to accept earlier data. */
+/* To accept earlier data TCP drops one run of unread records. */
 TEST_F(place, pruned)
 {
 	int small = 1;
@@ -719,7 +719,7 @@ TEST_F(place, pruned)
 
 /* ---- messages that exceed a listener's buffer ---- */
 
-/* A listener with the smallest buffer; @known: losses are reported to mpa. */
+/* Open a listener with the smallest buffer. @known: losses are reported to mpa. */
 static int listen_narrowly(struct nl *nl, bool known)
 {
 	int one = 1, fd;
@@ -734,7 +734,7 @@ static int listen_narrowly(struct nl *nl, bool known)
 }
 
 /**
- * struct received - what a listener has received
+ * struct received - messages that a listener has received
  * @messages:	their number
  * @last:	number of the last one
  * @told:	ENOBUFS has reported losses
@@ -765,8 +765,8 @@ static struct received receive_all(struct nl *nl, unsigned int number)
 #define NR_EVENTS	40
 
 /*
- * Cause many events. @all receives all of them, after the listeners that have joined
- * later. Return: the number of events.
+ * Cause many events. @all receives all of them, after the listeners that joined later.
+ * Return: the number of events.
  */
 static int many_events(struct nl *all)
 {
@@ -807,7 +807,10 @@ TEST_F(pair, lost_events)
 	nl_close(&all);
 }
 
-/* Netlink reports losses to mpa only if a listener asks for that; listeners see the gap. */
+/*
+ * Netlink reports losses to mpa only if a listener requests that. Listeners see the gap
+ * in the numbers.
+ */
 TEST_F(pair, events_lost_without_a_count)
 {
 	struct received received, next;
@@ -861,7 +864,7 @@ TEST_F(pair, lost_records)
 
 /* ---- all of them ---- */
 
-/* Runs after all other tests: each line must have changed in one of them. */
+/* This runs after all other tests: one of them must have changed each line. */
 FIXTURE(last)
 {
 };
@@ -890,11 +893,11 @@ TEST_F(last, no_line_is_untested)
 	ASSERT_LT(0, lines);
 	ASSERT_GT(LINES, lines);
 	for (i = 0; i < lines; i++) {
-		/* Only some kernels can inject the necessary fault. */
+		/* Only some kernels can inject the fault that this needs. */
 		if (access(FAIL_NTH, F_OK) &&
 		    !strcmp(counts[i].name, "MpaRefusedLocal"))
 			continue;
-		/* mpa_tuf, mpa_tuf_cuts and mpa_tuf_contain test these. */
+		/* mpa_tuf, mpa_tuf_cuts and mpa_tuf_contain test these lines. */
 		if (strstr(counts[i].name, "Tuf"))
 			continue;
 		EXPECT_TRUE(seen[i])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All lines of /proc/net/mpa_stat, in a new network namespace, where they were zero.
- * Include it after mpa_harness.h.
+ * All lines of /proc/net/mpa_stat, in a new network namespace, where they begin at
+ * zero. Include it after mpa_harness.h.
  */
 #ifndef _MPA_COUNTS_H
 #define _MPA_COUNTS_H
@@ -22,7 +22,7 @@ struct count {
 	long long n;
 };
 
-/* Read them all. Return: their number, or -1. */
+/* Read all lines. Return: their number, or -1. */
 static inline int counts_read(struct count counts[LINES])
 {
 	FILE *file = fopen("/proc/net/mpa_stat", "r");
@@ -48,7 +48,7 @@ static void __attribute__((constructor)) seen_make(void)
 
 /* ---- what is expected ---- */
 
-/* Whether to ignore a line, as it is not about the test's subject. */
+/* Whether to ignore a line that the test does not concern. */
 static inline bool aside(const char *name)
 {
 	return !strncmp(name, "MpaTxPackets", 12) ||
@@ -64,7 +64,10 @@ static inline const struct count *count_of(const struct count *counts, int n,
 	return NULL;
 }
 
-/* Compare all lines: those not in @want must be zero. Return: the differences, or "". */
+/*
+ * Compare all lines: those not in @want must be zero. Return: text of the differences,
+ * or "".
+ */
 static inline const char *differs(const struct count *want, int n)
 {
 	struct count counts[LINES];
@@ -92,7 +95,7 @@ static inline const char *differs(const struct count *want, int n)
 	return text;
 }
 
-/* As differs(), but wait until there are no differences. */
+/* As differs(), but wait until nothing differs. */
 static inline const char *differs_soon(const struct count *want, int n)
 {
 	const long until = now_ms() + 5000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sockets in many states, for mpa_ss.sh to inspect. Prints a line for each,
+ * Sockets in many states, which mpa_ss.sh inspects. It prints a line for each,
  *
  *	NAME LOCAL-PORT REMOTE-PORT
  *
@@ -62,7 +62,7 @@ static void idle(void)
 	tell("idle", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* The responder receives records out of order; it has read two, and sent one. */
+/* The responder has read two records out of order, and sent one record. */
 static void full(void)
 {
 	int fd[2], one = 1;
@@ -77,7 +77,7 @@ static void full(void)
 	tell("responder", port_of(fd[1]), port_of(fd[0]));
 }
 
-/* The FPDU after a good one has a CRC that does not match. */
+/* An FPDU with a wrong CRC follows a good one. */
 static void failed(void)
 {
 	u8 record[100], fpdu[200];
@@ -98,7 +98,7 @@ static void failed(void)
 	tell("failed", port_of(fd[1]), port_of(fd[0]));
 }
 
-/* A listener that starts its children, and a child whose peer is silent. */
+/* A listener with MPA started, and a child whose peer is silent. */
 static void listening(void)
 {
 	struct mpa_start start = {
@@ -122,7 +122,7 @@ static void listening(void)
 	tell("child", port_of(listener), port_of(fd));
 }
 
-/* A TUF socket whose two directions are framed in different ways. */
+/* A TUF socket with a different mode in each direction. */
 static void tuf(void)
 {
 	struct tuf_framing rx = { .mode = TUF_MARKERS };
@@ -137,7 +137,7 @@ static void tuf(void)
 	tell("tuf", port_of(fd[0]), port_of(fd[1]));
 }
 
-/* A socket that was closed with records that the peer has no room for. */
+/* A socket that is closed while the peer has no space for its records. */
 static void closing(void)
 {
 	static char record[60000];

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ten thousand connections: the cost of a netlink dump of them, compared with
- * inet_diag, which "ss -ti" uses, and the delay that it causes.
+ * Ten thousand connections: the cost of a netlink dump, compared with inet_diag, which
+ * "ss -ti" uses, and the delay that the dump causes for others.
  *
- * Times are asserted in a guest whose clock counts instructions (vm/run
- * --icount): a nanosecond is one instruction, and each run has the same result.
- * In other emulated guests a processor may stop for milliseconds whenever the host
- * has other work, which would hide such a delay. The counting guest has only one
- * processor, so it does not show contention between processors; but a task that
- * holds a lock delays the other one as long as it would on another processor. It
- * does not show slow memory either.
+ * Times are asserted in a guest whose clock counts instructions (vm/run --icount): a
+ * nanosecond is one instruction, and each run has the same result. In other emulated
+ * guests a busy host stops a processor for milliseconds, which would hide a delay. The
+ * counting guest has only one processor: it does not show contention between
+ * processors, nor slow memory. But a task that holds a lock delays other tasks as long
+ * as on another processor.
  */
 
 #include "mpa_test.h"
@@ -23,7 +22,7 @@ static bool clock_counts(void)
 
 /* ---- ten thousand ---- */
 
-#define MOST	10000	/* sockets: both ends of a connection have one */
+#define MOST	10000	/* number of sockets, one for each end */
 
 FIXTURE(many)
 {
@@ -61,7 +60,10 @@ static u64 middle(u64 *times)
 	return times[RUNS / 2];
 }
 
-/* Weigh the reader's copies of both dumps; reading the memory takes time. */
+/*
+ * Measure the memory that the reader needs for each dump. This is separate, as reading
+ * the memory's size takes time.
+ */
 static int both_weigh(struct dump *a, struct dump *b)
 {
 	int err;
@@ -88,10 +90,7 @@ static double per(u64 a, u64 b)
 	return (double)a / b;
 }
 
-/*
- * Without CAP_NET_ADMIN inet_diag reports nothing above TCP, so this is the
- * cost of plain TCP. It is only printed.
- */
+/* Without CAP_NET_ADMIN inet_diag reports only TCP. Print this cost for comparison. */
 static int bare_diag(struct dump *diag, u64 mpa_ns, size_t mpa_octets)
 {
 	struct dump bare = *diag;
@@ -154,7 +153,7 @@ TEST_F(many, dump_of_ten_thousand)
 		EXPECT_GE(diag_ns[RUNS / 2] * 3 / 2, mpa_ns[RUNS / 2]);
 }
 
-/* ns for a look-up of an unknown cookie, the shortest of many; or 0. */
+/* Return: the minimum time in ns to look up an unknown cookie; 0 on failure. */
 static u64 look_up_takes(struct mnl_socket *nl)
 {
 	char buf[128];
@@ -177,8 +176,8 @@ static u64 look_up_takes(struct mnl_socket *nl)
 }
 
 /*
- * Any user may send thousands of requests at once, and generic netlink serves no
- * other request until all have been answered.
+ * Any user may send thousands of requests at once. Generic netlink serves no other
+ * request until all of them are answered.
  */
 TEST_F(many, look_up_takes_no_longer_beside_many)
 {
@@ -197,13 +196,13 @@ TEST_F(many, look_up_takes_no_longer_beside_many)
 /* ---- the delay for others ---- */
 
 #define TRIES		5
-#define PERIOD		250000		/* ns from one round to the next */
-#define STALL_MAX	1000000		/* ns */
+#define PERIOD		250000		/* ns between the starts of two rounds */
+#define STALL_MAX	1000000		/* longest permitted delay, in ns */
 
 /**
  * struct load - a thread that dumps continuously
- * @dump:	its dump, or NULL: it does nothing
- * @stop:	the thread has to end
+ * @dump:	its dump; NULL: it does nothing
+ * @stop:	set: the thread has to end
  * @dumps:	number of complete dumps
  * @failed:	a dump has failed
  */
@@ -230,8 +229,8 @@ static void *load_thread(void *data)
 }
 
 /*
- * Send a record to the peer and one back. Return: ns from the time when that was due,
- * so including the delay until this thread may run.
+ * Send a record to the peer, and one back. Return: ns since the round was due, with the
+ * delay until this thread ran.
  */
 static u64 round_takes(const int fd[2], u64 due)
 {
@@ -255,7 +254,7 @@ struct stalls {
 	u64 worst[TRIES];
 };
 
-/* Continue until a dump was completed meanwhile; without a load for @rounds rounds. */
+/* Continue until a dump was completed meanwhile; without a load, for @rounds rounds. */
 static bool try_continues(const struct load *load, unsigned int i,
 			  unsigned int dumps, unsigned int rounds)
 {
@@ -265,7 +264,7 @@ static bool try_continues(const struct load *load, unsigned int i,
 	       !load->failed;
 }
 
-/* Return: the number of rounds. */
+/* Run a try. Return: the number of rounds. */
 static unsigned int try_rounds(const int fd[2], const struct load *load,
 			       unsigned int rounds, struct stalls *stalls,
 			       u64 *worst)
@@ -316,9 +315,9 @@ static void stalls_show(const char *who, struct stalls *stalls)
 }
 
 /*
- * One thread has both ends; it sleeps between the rounds and has priority over
- * all others. So it waits only for a lock, or until the kernel yields the
- * processor; a dump does that when an answer of 32 KiB is full.
+ * One thread has both ends. It sleeps between the rounds, and has priority over all
+ * others. So it waits only for a lock, or until the kernel yields the processor; a dump
+ * yields when a reply of 32 KiB is full.
  */
 TEST_F(many, dump_stalls_nobody)
 {

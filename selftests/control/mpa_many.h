@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Many connections and their netlink dumps: complete, and with well-formed
- * messages. Include it after mpa_harness.h.
+ * Many connections and their netlink dumps, which must be complete and well-formed.
+ * Include it after mpa_harness.h.
  */
 #ifndef _MPA_MANY_H
 #define _MPA_MANY_H
@@ -13,7 +13,10 @@
 
 #include "mpa_genl.h"
 
-/* A kernel with debugging checks takes ten times as long; its times mean nothing. */
+/*
+ * Whether the kernel has debugging checks: it is ten times slower, and its times mean
+ * nothing.
+ */
 static inline bool slow_kernel(void)
 {
 	const char *kernel = getenv("MPA_KERNEL") ?: "";
@@ -36,7 +39,7 @@ static inline u64 now_ns(void)
 
 /* ---- connections ---- */
 
-/* Open a listener for full_pair(); @addr is set to its address. */
+/* Open a listener for full_pair(). @addr: set to its address. */
 static inline int listener_open(struct sockaddr_in *addr, const char *ip)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -130,7 +133,7 @@ static inline void crowd_leaves(struct crowd *crowd)
 
 /* ---- netlink ---- */
 
-/* Maximum octets that the kernel puts into one reply, if the reader's buffer allows it. */
+/* The most octets that the kernel puts into one reply, if the reader's buffer allows it. */
 #define ANSWER_MAX	32768
 
 static inline struct nlmsghdr *ask_mpa(void *buf)
@@ -151,7 +154,7 @@ static inline struct nlmsghdr *ask_diag(void *buf)
 	req = mnl_nlmsg_put_extra_header(nlh, sizeof(*req));
 	req->sdiag_family = AF_INET;
 	req->sdiag_protocol = IPPROTO_TCP;
-	/* All but listening, closed and closing sockets: SS_CONN. */
+	/* All states except listening, closed and closing: SS_CONN. */
 	req->idiag_states = 0xfff & ~(1 << 10 | 1 << 7 | 1 << 6 | 1 << 3);
 	req->idiag_ext = 1 << (INET_DIAG_INFO - 1) |
 			 1 << (INET_DIAG_VEGASINFO - 1) |
@@ -228,7 +231,7 @@ static inline void dump_weigh(struct dump *dump)
 		dump->memory = memory;
 }
 
-/* Run the dump to its end; 0, or -1 and errno. */
+/* Run the whole dump. Return: 0, or -1 with errno. */
 static inline int dump_run(struct dump *dump)
 {
 	const unsigned int port = mnl_socket_get_portid(dump->nl);
@@ -263,7 +266,7 @@ static inline int dump_run(struct dump *dump)
 #define U32	sizeof(u32)
 #define U64	sizeof(u64)
 
-/* Length of each attribute that can occur here: none of IPv6, or of other cases. */
+/* Length of each attribute that can occur here; IPv6 and some other cases do not occur. */
 static const struct {
 	u8 len;
 	bool always;
@@ -350,7 +353,7 @@ static inline void conn_values(struct conn *conn)
 		conn->bad = "a cookie that is none";
 }
 
-/* @conn points into the message. */
+/* Parse a message; @conn points into it. */
 static inline void conn_read(struct conn *conn, const struct nlmsghdr *nlh)
 {
 	size_t i;
@@ -426,7 +429,7 @@ static inline unsigned int roll_twice(const struct roll *roll)
 	return twice;
 }
 
-/* Number of the crowd's connections that are missing in the dump. */
+/* Return: the number of the crowd's connections that the dump lacks. */
 static inline unsigned int roll_missing(const struct roll *roll,
 					const struct crowd *crowd)
 {

@@ -76,7 +76,7 @@ TEST_F(pair, sockmap)
 	EXPECT_EQ(EINVAL, sockmap_do(BPF_MAP_UPDATE_ELEM, map, self->fd[0]));
 	EXPECT_TRUE(records_go(self));
 
-	/* In the other order. */
+	/* Now in the other order. */
 	ASSERT_EQ(0, fresh(self, false, true));
 	ASSERT_EQ(0, sockmap_do(BPF_MAP_UPDATE_ELEM, map, self->fd[0]));
 	EXPECT_EQ(-1, mpa_attach(self->fd[0]));
@@ -184,7 +184,7 @@ TEST_F(pair, disconnect)
 	EXPECT_EQ(EOPNOTSUPP, errno);
 	EXPECT_TRUE(records_go(self));
 
-	/* A socket with MPA attached, but not started, stays plain TCP. */
+	/* A socket with MPA attached but not started stays plain TCP. */
 	ASSERT_EQ(0, fresh(self, true, true));
 	EXPECT_EQ(0, connect(self->fd[0], &none, sizeof(none)));
 	EXPECT_EQ(-1, mpa_start_as(self->fd[0], &self->start[0]));
@@ -198,7 +198,7 @@ TEST_F(pair, addrform)
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)&addr;
 	int listener;
 
-	/* An IPv6 socket with an IPv4 peer could become an IPv4 one. */
+	/* An IPv6 socket with an IPv4 peer may become an IPv4 socket. */
 	listener = listen_at(AF_INET6, &addr, 0);
 	ASSERT_LE(0, listener);
 	ASSERT_EQ(0, mpa_start_as(listener, &self->start[1]));
@@ -234,14 +234,14 @@ static int write_sysctl(const char *path, const char *value)
 	return ret;
 }
 
-/* A request may arrive with the SYN. */
+/* A request may arrive in the SYN. */
 TEST_F(pair, fast_open)
 {
 	struct sockaddr_storage addr = {};
 	u8 frame[FRAME_LEN];
 	int listener;
 
-	/* Without cookies, and for all listeners. */
+	/* Use no cookies, and allow all listeners. */
 	ASSERT_EQ(0, write_sysctl("/proc/sys/net/ipv4/tcp_fastopen", "1543"));
 	listener = listen_at(AF_INET, &addr, 0);
 	ASSERT_LE(0, listener);
@@ -265,7 +265,7 @@ TEST_F(pair, fast_open)
 	EXPECT_TRUE(records_go(self));
 }
 
-/* Each child starts with the parameters of the listening socket it comes from. */
+/* Each child starts with its own listening socket's parameters. */
 TEST_F(pair, reuseport)
 {
 	struct sockaddr_storage addr = {};
@@ -340,7 +340,7 @@ TEST_F(pair, dup_and_pass_on)
 	pid_t pid;
 
 	ASSERT_EQ(0, negotiate(self));
-	/* Begin a record through one descriptor, end it through the other. */
+	/* Begin a record through one descriptor, and end it through another. */
 	other = dup(self->fd[0]);
 	record_fill(self->buf, 1000);
 	ASSERT_EQ(400, send(self->fd[0], self->buf, 400, MSG_MORE));
@@ -350,7 +350,7 @@ TEST_F(pair, dup_and_pass_on)
 	ASSERT_EQ(1000, recv(self->fd[1], self->buf, sizeof(self->buf), 0));
 	EXPECT_TRUE(record_good(self->buf, 1000));
 
-	/* Pass it to another process, and close it here. */
+	/* Pass the descriptor to another process, and close it here. */
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, unix_fd));
 	record_fill(self->buf, 500);
 	ASSERT_EQ(500, send(self->fd[0], self->buf, 500, 0));
@@ -389,7 +389,7 @@ static void *read_plainly(void *arg)
 	return NULL;
 }
 
-/* A call that is inside TCP takes octets as they arrive: MPA cannot start then. */
+/* A call that waits inside TCP takes octets as they arrive, so MPA cannot start. */
 TEST_F(pair, start_while_another_thread_reads)
 {
 	struct mpa_start direct = { .role = MPA_ROLE_DIRECT, .revision = 1 };
@@ -486,7 +486,7 @@ TEST_F(pair, io_uring)
 		SKIP(return, "no io_uring: %m");
 	ASSERT_EQ(0, negotiate(self));
 
-	/* Cancel a waiting recv: it must not have consumed anything. */
+	/* Cancel a waiting recv: it must have consumed nothing. */
 	for (i = 0; i < 50; i++) {
 		size_t len = 10 + i;
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""mpa_nl_fuzz.py [--seed N] [--time SECONDS] SPEC: requests to the netlink family
-"mpa" that are not as they should be, in TAP. mpa_nl_fuzz.sh runs it.
+"""mpa_nl_fuzz.py [--seed N] [--time SECONDS] SPEC: malformed requests to the netlink
+family "mpa", in TAP. mpa_nl_fuzz.sh runs it.
 
-First each attribute of each operation with each mistake, then mixtures of them by
-the seed, until the time is over: as an administrator, then as an ordinary user.
-Every request has to be answered, a mistake with an error that leaves the policy
-as it was. In between the requests that are good have to do what they should, and
-the policy has to be in range."""
+It first makes each mistake in each attribute of each operation, then random mixtures
+(--seed) until the time is over; as an administrator, then as an ordinary user. Each
+request must be answered. A mistake must cause an error and not change the policy.
+Between them good requests must succeed, and the policy must be in range."""
 
 import argparse
 import ctypes
@@ -39,13 +38,13 @@ GOOD, BAD, ANY = "success", "an error", "an answer"
 
 
 def attr(number, payload, length=None):
-    """An attribute, padded; length: other than it is."""
+    """Return a padded attribute. @length: a wrong length field."""
     length = 4 + len(payload) if length is None else length
     return struct.pack("HH", length, number) + payload + bytes(-len(payload) % 4)
 
 
 def attrs_of(octets):
-    """[(number, payload)]"""
+    """Return [(number, payload)]."""
     found, at = [], 0
     while at + 4 <= len(octets):
         length, number = struct.unpack_from("HH", octets, at)
@@ -61,7 +60,7 @@ def message(kind, flags, seq, payload):
 
 
 class Spec:
-    """Operations and attributes, with their numbers."""
+    """Operations and attributes of the specification, with their numbers."""
 
     def __init__(self, path):
         with open(path) as file:
@@ -78,7 +77,7 @@ class Spec:
         self.requests = [op for op in self.ops.values() if "do" in op]
 
     def wanted(self, op):
-        """The attributes that a request of this operation may have."""
+        """Return the attributes that a request for this operation may have."""
         names = op["do"].get("request", {}).get("attributes", [])
         return [self.sets[op["attribute-set"]][name] for name in names]
 
@@ -90,7 +89,7 @@ def limits(one):
 
 
 class Kernel:
-    """A socket to it, with what has been asked and answered."""
+    """A netlink socket, for requests and answers."""
 
     def __init__(self, name):
         self.sock = self.open()
@@ -116,19 +115,19 @@ class Kernel:
         self.sock = self.open()
 
     def answers(self, octets):
-        """[(type, seq, payload)] of all that is there once these are sent; of a
-        dump all of it."""
+        """Send octets; return [(type, seq, payload)] of all messages received then. A
+        dump is read to its end."""
         signal.alarm(60)
         try:
             self.sock.send(octets)
         except OSError as error:
-            # There may be nothing to send.
+            # These octets may be empty.
             if octets or error.errno != errno.ENODATA:
                 raise
         found, dumping = [], False
         while True:
             try:
-                # A dump continues while it is received.
+                # A dump continues as long as it is read.
                 got = self.sock.recv(1 << 17, 0 if dumping else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return found
@@ -136,13 +135,13 @@ class Kernel:
             while at < len(got):
                 length, kind, flags, seq, _ = struct.unpack_from("IHHII", got, at)
                 found.append((kind, seq, got[at + 16:at + length]))
-                # Messages that the kernel sends unasked have number 0.
+                # Unsolicited messages of the kernel have number 0.
                 if seq:
                     dumping = bool(flags & MULTI) and kind != NLMSG_DONE
                 at += length + 3 & ~3
 
     def ask(self, family, command, octets, flags=REQUEST | ACK):
-        """The messages that a good request is answered with."""
+        """Send a good request; return the replies."""
         error, replies = self.try_out(message(family, flags, self.next(),
                                               struct.pack("BBH", command, 1, 0) + octets))
         assert error == 0, f"request {command} {octets.hex()}: {error}"
@@ -153,7 +152,8 @@ class Kernel:
         return self.seq
 
     def try_out(self, octets):
-        """(errno, replies) for the last request sent; None without an answer."""
+        """Return (errno, replies) for the last request sent; errno is None without an
+        answer."""
         error, replies = None, []
         for kind, seq, payload in self.answers(octets):
             if seq != self.seq:
@@ -184,7 +184,7 @@ class Fuzz:
                                octets, flags)
 
     def get_policy(self):
-        """{number: value}, all there and in range."""
+        """Return {number: value}; all values must be there, and in range."""
         found = {number: struct.unpack("I", value)[0] for number, value
                  in attrs_of(self.command("policy-get")[0][4:])}
         for one in self.spec.sets["policy"].values():
@@ -211,7 +211,7 @@ class Fuzz:
         return [self.good_attr(one) for one in wanted]
 
     def good(self):
-        """All that is to work has to work still."""
+        """Check that good requests still work."""
         cookie = self.chance.choice(self.cookies)
         one = self.spec.sets["conn"]["cookie"]["number"]
         asked = attr(one, struct.pack("Q", cookie))
@@ -238,7 +238,7 @@ class Fuzz:
         self.listen()
 
     def listen(self):
-        """Exactly the operations that the groups allow."""
+        """Read all events that have arrived; ENOBUFS is no failure."""
         while True:
             try:
                 self.ears.recv(1 << 17, socket.MSG_DONTWAIT)
@@ -254,8 +254,8 @@ class Fuzz:
         return self.chance.randbytes(n)
 
     def bad_attrs(self, one, wanted):
-        """(mistake, attribute, what it has to be answered with), of one that the
-        operation takes or not."""
+        """Yield (mistake, attribute, expected answer) for this attribute. @wanted: the
+        operation takes it."""
         number, kind, name = one["number"], one["type"], one["name"]
         if kind not in FORMATS:
             size = one.get("checks", {}).get("exact-len", 0)
@@ -291,7 +291,7 @@ class Fuzz:
                         number, struct.pack(FORMATS[kind], value)), BAD
 
     def strange_attrs(self):
-        """Ones that no operation knows."""
+        """Yield attributes that no operation knows."""
         for number in 0, 41, 42, 255, 256, 0x3FFF:
             for size in 0, 1, 4, 8:
                 yield f"attribute {number}", attr(number, self.payload(size)), BAD
@@ -299,7 +299,7 @@ class Fuzz:
             yield f"{n} octets past the end", self.payload(n), BAD
 
     def mistakes(self, op):
-        """The functions that make them."""
+        """Return the functions that yield mistakes."""
         wanted = self.spec.wanted(op)
         attrs = self.spec.sets[op["attribute-set"]].values()
         return [lambda one=one: self.bad_attrs(one, one in wanted) for one in attrs] + \
@@ -309,7 +309,7 @@ class Fuzz:
         return self.chance.choice(list(self.chance.choice(self.mistakes(op))()))
 
     def request(self, what, answer, octets):
-        """Send it, see what becomes of it."""
+        """Send a request, and check the answer and the policy."""
         kernel = self.kernel
         try:
             error, _ = kernel.try_out(octets)
@@ -336,7 +336,7 @@ class Fuzz:
         for op in self.spec.requests:
             for make in self.mistakes(op):
                 for what, octets, answer in make():
-                    # Alone, or after good attributes.
+                    # Send the mistake alone, or after good attributes.
                     if self.chance.random() < 0.5:
                         octets = b"".join(self.good_attrs(op)) + octets
                     self.request(f"{op['name']}, {what}", answer,
@@ -353,7 +353,7 @@ class Fuzz:
                      self.genl(op["number"], b"".join(self.good_attrs(op))))
 
     def each_header(self):
-        """Operations that there are none of, versions, flags, lengths."""
+        """Try unknown operations, and all kinds of versions, flags and lengths."""
         chance = self.chance
         known = {op["number"] for op in self.spec.requests}
         for command in range(256):
@@ -388,7 +388,7 @@ class Fuzz:
                      self.genl(op["number"], octets, flags))
 
     def silent(self, what, octets):
-        """What is no message need not be answered, but what follows it has to."""
+        """Octets that are no message need no answer, but later requests must be answered."""
         try:
             self.kernel.answers(octets)
             assert self.get_policy() == self.policy, "expected the policy unchanged"
@@ -408,11 +408,11 @@ class Fuzz:
         octets = self.good_attrs(op)
         answer = ANY
         if kind == 2:
-            # Somewhere among good ones.
+            # Insert the mistake among good attributes.
             what, bad, answer = self.mistake(op)
             at = chance.randint(0, len(octets))
             if "past the end" in what or "length of" in what:
-                # These could include what follows.
+                # These mistakes could include later attributes, so they come last.
                 at = len(octets)
             octets.insert(at, bad)
         elif kind == 3:
@@ -424,7 +424,7 @@ class Fuzz:
             for _ in range(chance.randint(1, 4)):
                 octets[chance.randrange(len(octets))] ^= 1 << chance.randrange(8)
         if kind == 5:
-            # Two in one: the first one's answer is not checked.
+            # Send two requests at once. The first one's answer is not checked.
             first = self.genl(op["number"], self.payload(chance.choice([0, 4, 20])))
             first += bytes(-len(first) % 4)
             octets = first + self.genl(op["number"], bytes(octets))
@@ -466,7 +466,7 @@ def main():
     print(f"# seed {args.seed}, {args.time:g} s")
 
     signal.signal(signal.SIGALRM, late)
-    # CLONE_NEWNET: for a policy of its own.
+    # CLONE_NEWNET: use a policy of our own.
     if ctypes.CDLL(None).unshare(0x40000000):
         sys.exit("mpa_nl_fuzz.py: needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -475,7 +475,7 @@ def main():
     fuzz = Fuzz(spec, Kernel(spec.name), random.Random(args.seed))
 
     def left(share):
-        """Not nothing, however long the first part has taken."""
+        """Return a share of the time left, which is never 0."""
         return max(until - time.monotonic(), args.time / 5) * share
 
     failed = 0

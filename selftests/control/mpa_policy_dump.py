@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whether what the kernel says of a family of generic netlink (nlctrl: getfamily,
-getpolicy) is what its specification says: operations and who may call them,
-multicast groups, and of each request the attributes with types and ranges.
+"""Compare a generic netlink family in the kernel (nlctrl: getfamily, getpolicy) with
+its specification: operations, required privileges, multicast groups, and each request's
+attributes with types and ranges.
 
-The kernel's tables are written by hand: nothing else keeps them from drifting."""
+The kernel's tables are written by hand, and nothing else compares them."""
 
 UINTS = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
 
 def expected_attr(attr):
-    """An operation of the specification, as getpolicy should report it."""
+    """Return an attribute of the specification in getpolicy's form."""
     checks = attr.yaml.get("checks", {})
     if attr.type in UINTS:
         return {
@@ -26,8 +26,8 @@ def expected_attr(attr):
 
 
 def expected_policy(op):
-    """What a request may have: {number: attribute}. An operation written as struct
-    genl_ops has one policy for both kinds of request."""
+    """Return the attributes of a request, {number: attribute}. An operation written as
+    struct genl_ops has one policy for "do" and "dump"."""
     names = [name for mode in ("do", "dump") if mode in op
              for name in op[mode].get("request", {}).get("attributes", [])]
     attrs = [op.attr_set[name] for name in names]
@@ -37,13 +37,13 @@ def expected_policy(op):
 def expected_flags(op):
     flags = {f"cmd-cap-{mode}" for mode in ("do", "dump") if mode in op}
     if "admin-perm" in op.get("flags", []):
-        # The schema of 6.12 cannot express it, see the specification.
+        # The schema of 6.12 cannot express this flag: see the specification.
         flags.add("uns-admin-perm")
     return flags
 
 
 def seen_policies(nlctrl, name):
-    """({operation: {mode: policy's number}}, {number: {number: attribute}})"""
+    """Return ({operation: {mode: policy's number}}, {number: {number: attribute}})."""
     # In 6.12's nlctrl.yaml the numbers of these two are swapped.
     attrs = nlctrl.attr_sets["policy-attrs"]
     attrs.attrs_by_val[11], attrs.attrs_by_val[12] = attrs["pad"], attrs["mask"]
@@ -64,7 +64,7 @@ def requests(family):
 
 
 def differences(family, nlctrl):
-    """A line for each, and the number of attributes compared."""
+    """Return a line for each difference, and the number of attributes compared."""
     lines, compared = [], 0
 
     def compare(what, expected, seen):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An FPDU is bad, as sent by the peer or changed by the path: the event, the counter,
- * the tracepoint, inet_diag, conn-get and MPA_INFO all report the same error. And a
- * lost connection is reported once, even if its program reads the error first.
+ * The peer sends a bad FPDU, or the path damages one: the event, the counter, the
+ * tracepoint, inet_diag, conn-get and MPA_INFO report the same error. A lost connection
+ * is reported once, even if its program reads the error first.
  */
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "mpa_nl.h"
 #include "mpa_pair.h"
 
-/* The FPDUs are sent by a simulated peer, or by mpa over a path that changes them. */
+/* A simulated peer sends the FPDUs, or mpa sends them over a path that changes them. */
 enum maker {
 	BY_PEER,
 	BY_PATH,
@@ -27,8 +27,8 @@ enum maker {
  * @nth:	the octet's index in the field
  * @flip:	bits to change in it
  * @sealed:	compute the CRC of the changed FPDU
- * @cut:	the stream ends before that octet
- * @marked:	it needs markers
+ * @cut:	end the stream before this octet
+ * @marked:	needs markers
  * @code:	the reported code
  * @counter:	the counter
  */
@@ -51,10 +51,10 @@ static const struct wrong {
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "a bit of the padding", MODEL_PAD, 0, 0x02,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
-	/* 1001 octets become 1000: the FPDU has the same length. */
+	/* 1001 octets become 1000: the FPDU has the same length */
 	{ "a bit of ULPDU_Length", MODEL_LENGTH, 1, 0x01,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
-	/* 0x03e9 becomes 0xffe9. */
+	/* 0x03e9 becomes 0xffe9 */
 	{ "a ULPDU_Length that no FPDU has", MODEL_LENGTH, 0, 0xfc,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "a bit of FPDUPTR", MODEL_MARKER, 3, 0x04, .marked = true,
@@ -62,7 +62,7 @@ static const struct wrong {
 	{ "an FPDUPTR that is wrong, not covered by the CRC", MODEL_MARKER, 3, 0x04,
 	  .sealed = true, .marked = true,
 	  .code = MPA_ERR_MARKER, .counter = "MpaRxBadMarker" },
-	/* Section 4.3: ignored, but covered by the CRC. */
+	/* section 4.3: ignored, but covered by the CRC */
 	{ "a reserved bit of a marker", MODEL_MARKER, 0, 0x40, .marked = true,
 	  .code = MPA_ERR_CRC, .counter = "MpaRxBadCrc" },
 	{ "the end of the stream within a ULPDU", MODEL_ULPDU, 500, .cut = true,
@@ -79,7 +79,7 @@ static const char *const code_names[] = {
 	[MPA_ERR_MARKER] = "marker",
 };
 
-/* Counters of errors: one of them is incremented, once. */
+/* Counters of errors: exactly one is incremented, once. */
 static const char *const failures[] = {
 	"MpaRefusedByPeer", "MpaRefusedByUser", "MpaRefusedMalformed",
 	"MpaRefusedTimeout", "MpaRefusedLost", "MpaRefusedOusted",
@@ -94,8 +94,8 @@ static const char *const failures[] = {
 FIXTURE(reported)
 {
 	int fd;			/* the receiver */
-	int from;			/* mpa's end before the path, or -1 */
-	int path_in;			/* the path's end of that connection, or -1 */
+	int from;			/* mpa's end on the other side of the path, or -1 */
+	int path_in;			/* the path's end of its connection, or -1 */
 	struct peer peer;		/* builds FPDUs; its fd is the last hop */
 	struct nl nl;			/* for requests */
 	struct nl events;		/* for events */
@@ -162,7 +162,7 @@ static int pass_frame(int in, int out)
 	       write_all(out, frame, FRAME_LEN) : -1;
 }
 
-/* Start up; the receiver is the responder, so its stream begins after a frame. */
+/* Start up. The receiver is the responder, so its stream begins after a frame. */
 static int meet(struct _test_data_reported *self, int family, enum maker maker,
 		bool marked)
 {
@@ -195,7 +195,7 @@ static int meet(struct _test_data_reported *self, int family, enum maker maker,
 	return poll_for(in[0], POLLOUT, 20000) == POLLOUT ? 0 : -1;
 }
 
-/* Get the next FPDU, as it reaches the last hop. Return: its length, or 0 on failure. */
+/* Get the next FPDU as it arrives at the last hop. Return: its length, or 0 on failure. */
 static size_t next_octets(struct _test_data_reported *self, size_t len)
 {
 	static u8 record[4096];
@@ -212,7 +212,7 @@ static size_t next_octets(struct _test_data_reported *self, size_t len)
 	return n;
 }
 
-/* Transfer good FPDUs of different lengths, so that the next one may begin anywhere. */
+/* Transfer good FPDUs of several lengths, so that the next may begin anywhere. */
 static bool good_ones_go(struct _test_data_reported *self, unsigned int row)
 {
 	size_t lens[] = { 1, 511, 1300 + 4 * row, 20 + row, 2000 }, n;
@@ -228,7 +228,7 @@ static bool good_ones_go(struct _test_data_reported *self, unsigned int row)
 	return true;
 }
 
-/* The index in an FPDU of the octet to change; or -1. */
+/* Return: the index in the FPDU of the octet to change, or -1. */
 static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
 {
 	static struct model_octet octets[4096];
@@ -246,10 +246,7 @@ static int octet_of(const struct peer *peer, u64 position, u8 field, u16 nth)
 	return -1;
 }
 
-/*
- * Have an FPDU with that error reach the receiver. Return: its stream position, or
- * -1.
- */
+/* Send an FPDU with this error. Return: its stream position, or -1. */
 static long long wrong_one_goes(struct _test_data_reported *self, const struct wrong *wrong)
 {
 	u64 position = self->peer.tx_position;
@@ -268,7 +265,7 @@ static long long wrong_one_goes(struct _test_data_reported *self, const struct w
 	return position;
 }
 
-/* Return: the message as one line of text, for comparison. */
+/* Return: the message as a line of text. */
 static const char *said(const struct nl_reported *told)
 {
 	static char text[128];
@@ -361,8 +358,8 @@ TEST_F(reported, all_report_the_same)
 /* ---- connections that end ---- */
 
 /*
- * Read a socket's events up to that of its close(). Return: the number of events
- * @cmd, or -1. @first: set to the first of them; @closed: set to that of close().
+ * Read a socket's events, up to that of close(). Return: the number of events @cmd, or
+ * -1. @first: set to the first event @cmd; @closed: set to that of close().
  */
 static int events_of(struct nl *events, u64 cookie, u8 cmd,
 		     struct nl_reported *first, struct nl_reported *closed)
@@ -390,7 +387,7 @@ static u64 close_one(int *fd)
 	return cookie;
 }
 
-/* The program sees the end of startup, but does not read the error. */
+/* The program is notified of the end of startup, but does not read the error. */
 TEST_F(pair, reset_in_startup_is_reported_before_close)
 {
 	struct nl_reported told, closed;
@@ -416,7 +413,7 @@ TEST_F(pair, reset_in_startup_is_reported_before_close)
 	nl_close(&events);
 }
 
-/* A rejection before a reset is reported nevertheless. */
+/* A rejection is reported, even if a RST follows. */
 TEST_F(pair, rejection_and_reset_are_reported_before_close)
 {
 	struct nl_reported told, closed;
@@ -432,7 +429,7 @@ TEST_F(pair, rejection_and_reset_are_reported_before_close)
 		ASSERT_EQ(0, write_all(self->fd[1], reply, FRAME_LEN));
 		hang_up(self->fd[1]);
 		self->fd[1] = -1;
-		/* Events of the frame, or of the reset. */
+		/* Wait for the frame, or for the RST. */
 		ASSERT_TRUE(poll_for(self->fd[0], 0, 20000));
 		ASSERT_EQ(1, events_of(&events, close_one(&self->fd[0]),
 				       MPA_CMD_REFUSED_NTF, &told, &closed))
@@ -473,7 +470,7 @@ TEST_F(pair, errno_in_startup_is_the_program_s)
 	nl_close(&nl);
 }
 
-/* A thread that reads the error as soon as it is set. */
+/* In a thread, read the error as soon as it is set. */
 static void *fetch_error(void *arg)
 {
 	const long until = now_ms() + 20000;
@@ -506,7 +503,7 @@ TEST_F(pair, loss_is_reported_whoever_has_its_error)
 				       MPA_CMD_FAILED_NTF, &told, &closed))
 			TH_LOG("the %d. connection", i);
 		EXPECT_EQ(MPA_ERR_TCP, told.value[MPA_A_CONN_ERROR]);
-		/* If TCP was reset before, the cause is no longer known. */
+		/* If the RST came first, the cause is no longer known. */
 		if (told.value[MPA_A_CONN_ERRNO] != ECONNABORTED)
 			EXPECT_EQ(ECONNRESET, told.value[MPA_A_CONN_ERRNO]);
 	}
@@ -514,7 +511,7 @@ TEST_F(pair, loss_is_reported_whoever_has_its_error)
 	nl_close(&events);
 }
 
-/* Orderly ends: which end shuts down which half. Then both ends are closed. */
+/* Regular ends: the order in which ends shut halves down. Then both ends close. */
 static const char *const orderly[] = {
 	"0w 1w", "1w 0b", "0b 1b", "0r 1w 0w", "1w 0r 0w 0b",
 };
@@ -535,14 +532,14 @@ TEST_F(pair, orderly_end_is_no_loss)
 	ASSERT_EQ(0, nl_open(&nl));
 	ASSERT_EQ(0, nl_open(&events));
 	ASSERT_EQ(0, nl_listen(&events, events.events));
-	/* Without an unread record, and with one. */
+	/* Try without an unread record, and with one. */
 	for (i = 0; i < 2 * ARRAY_SIZE(orderly); i++) {
 		ASSERT_EQ(0, fresh(self, true, true));
 		ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_DIRECT, 0));
 		ASSERT_EQ(0, mpa_start(self->fd[1], MPA_ROLE_DIRECT, 0));
 		if (i % 2) {
 			ASSERT_EQ(100, send(self->fd[0], record_row, 100, 0));
-			/* TCP answers octets that come after SHUT_RD by a reset. */
+			/* TCP answers octets that arrive after SHUT_RD by a RST. */
 			ASSERT_EQ(POLLIN, poll_for(self->fd[1], POLLIN, 20000));
 		}
 		shut_down(self->fd, orderly[i / 2]);
@@ -567,10 +564,7 @@ TEST_F(pair, orderly_end_is_no_loss)
 	nl_close(&nl);
 }
 
-/*
- * Both ends close in an orderly way while an error waits for SO_ERROR: no loss is
- * reported.
- */
+/* Both ends close regularly while an error waits for SO_ERROR: no loss is reported. */
 TEST_F(pair, peer_wants_more_depth_and_both_close)
 {
 	const long until = now_ms() + 20000;
@@ -591,11 +585,11 @@ TEST_F(pair, peer_wants_more_depth_and_both_close)
 		      { "MpaDepthRefused", 1 });
 }
 
-/* The loss is reported once, although the reader also finds a record cut. */
+/* The loss is reported once, though the reader also finds a truncated record. */
 TEST_F(pair, reset_within_a_record_is_reported_once)
 {
 	const char *const reset = "code=1 errno=104 position=-1";
-	/* Afterwards MPA_INFO also has the position where receiving ended. */
+	/* MPA_INFO then also has the position where receiving ended. */
 	const char *const cut = "code=1 errno=104 position=0";
 	struct nl_reported told, closed;
 	struct peer peer = {};
@@ -632,7 +626,6 @@ TEST_F(pair, reset_within_a_record_is_reported_once)
 	nl_close(&nl);
 }
 
-/* A refused MPA_START does not change the role. */
 TEST_F(pair, refused_start_leaves_no_role)
 {
 	struct nl_reported told;
@@ -669,7 +662,7 @@ TEST_F(pair, refused_start_leaves_a_rejection)
 	EXPECT_TRUE(peer.flags & MPA_PEER_REJECTED);
 }
 
-/* What belongs to a connection is not reported of the next one. */
+/* Nothing of a connection is reported for the next one. */
 TEST_F(pair, disconnected_socket_forgets_a_rejection)
 {
 	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };

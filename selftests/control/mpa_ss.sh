@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# How ss shows sockets with MPA: the installed ss, and the one that MPA_SS
-# names, which tools/iproute2/build has built. Without MPA_SS the tests of that one
-# are skipped.
+# How the installed ss shows sockets with MPA, and the ss that tools/iproute2/build has
+# built (MPA_SS). Without MPA_SS the tests of the latter are skipped.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -28,7 +27,7 @@ trap cleanup EXIT
 stock=$(command -v ss)
 patched=
 if [[ -n ${MPA_SS:-} ]]; then
-	# Also for a user that may not read root's cache.
+	# A user that may not read root's cache needs it, too.
 	chmod 755 "$work"
 	install -m 755 "$MPA_SS" "$work/ss"
 	patched=$work/ss
@@ -49,11 +48,11 @@ done
 	exit 1
 }
 
-# What each ss printed for each socket, as root and as an ordinary user: for stock,
-# patched, nobody_stock and nobody_patched in line["WHO NAME"], with single blanks
+# Output of each ss for each socket, as root and as an ordinary user: line["WHO NAME"],
+# with single blanks. WHO is stock, patched, nobody_stock or nobody_patched
 declare -A line=()
 
-# look WHO COMMAND...: it must return 0, print nothing else, and show each socket
+# look WHO COMMAND...: COMMAND must return 0, print nothing else, and show each socket
 look() {
 	local who=$1 name words ends
 
@@ -85,7 +84,7 @@ look() {
 	done
 }
 
-# has WHO NAME WORD...: the line has all these words
+# has WHO NAME WORD...: whether the line has all these words
 has() {
 	local seen=${line["$1 $2"]} word
 
@@ -97,7 +96,7 @@ has() {
 	done
 }
 
-# lacks WHO NAME PATTERN...: no word of the line matches
+# lacks WHO NAME PATTERN...: whether no word of the line matches
 lacks() {
 	local seen=${line["$1 $2"]} pattern
 
@@ -110,8 +109,8 @@ lacks() {
 	done
 }
 
-# tcp_words WHO NAME PATTERN...: TCP's words in the line that match, but for those
-# that grow by themselves
+# tcp_words WHO NAME PATTERN...: print TCP's matching words in the line, except times,
+# which grow
 tcp_words() {
 	local word pattern words
 
@@ -125,7 +124,8 @@ tcp_words() {
 	done
 }
 
-# same_words WHO NAME WHO NAME PATTERN...: both lines have the same of these words
+# same_words WHO NAME WHO NAME PATTERN...: whether the matching words of both lines are
+# the same
 same_words() {
 	local first second
 
@@ -138,7 +138,7 @@ same_words() {
 	}
 }
 
-# patched_run NAME COMMAND...
+# patched_run NAME COMMAND...: tap_run, if there is a patched ss
 patched_run() {
 	[[ -n $patched ]] || {
 		tap_ok 0 "$1 # SKIP no MPA_SS"
@@ -147,7 +147,7 @@ patched_run() {
 	tap_run "$@"
 }
 
-# looked NAME WHO COMMAND...: not in a subshell, as tap_run would
+# looked NAME WHO COMMAND...: as tap_run, but not in a subshell
 looked() {
 	local rc=0
 
@@ -183,7 +183,7 @@ stock_names_it() {
 	lacks stock plain 'tcp-ulp*'
 }
 
-# Words that depend on the path, but not on time or on the octets sent
+# Words that depend on the path, but not on time or on octets sent
 path=(cubic reno ts sack 'wscale:*' 'pmtu:*' 'advmss:*')
 
 tap_run "stock_ss_names_the_ulp_only" stock_names_it
@@ -245,12 +245,12 @@ patched_run "ss_shows_an_error_and_where" error
 patched_run "ss_shows_who_is_not_started" not_started
 patched_run "ss_shows_how_tuf_frames" tuf
 patched_run "ss_shows_a_listener" has patched listener LISTEN
-# MPA's state is gone when the program has ended.
+# After the program ends, MPA's state is gone.
 patched_run "ss_shows_who_is_closing" \
 	has patched closing FIN-WAIT-1 tcp-ulp-mpa
 patched_run "ss_shows_tcp_as_the_stock_one" without
 
-# le OCTETS NUMBER: in hexadecimal, lowest octet first
+# le OCTETS NUMBER: print it in hexadecimal, least significant octet first
 le() {
 	local i
 
@@ -269,7 +269,7 @@ attr() {
 	echo "$(le 2 $len)$(le 2 "$1")$hex"
 }
 
-# shown ATTRIBUTES: what ss prints for a socket with these MPA_A_CONN_*, in
+# shown ATTRIBUTES: print ss's words for a socket with these MPA_A_CONN_*, in
 # hexadecimal
 shown() {
 	local msg
@@ -286,7 +286,7 @@ shown() {
 	TCPDIAG_FILE=$work/msg "$patched" -tieHOn | sed 's/.* tcp-ulp-mpa/mpa/; s/ *$//'
 }
 
-# as_shown ATTRIBUTES WORDS: ss must print these words for the attributes
+# as_shown ATTRIBUTES WORDS: whether ss prints these words for the attributes
 as_shown() {
 	local seen
 
@@ -318,12 +318,12 @@ patched_run "ss_takes_odd_attributes" odd
 
 # ---- an ordinary user ----
 
-# Since 6.15 the kernel shows a ULP's attributes to every user.
+# Since 6.15 the kernel shows a ULP's attributes to all users.
 all_may=$(printf '%s\n' 6.15 "$(uname -r)" | sort -V | head -n 1)
 [[ $all_may = 6.15 ]] || all_may=
 
-# seen_by_nobody WHO [WORD...]: the words of the responder that an ordinary user
-# sees
+# seen_by_nobody WHO [WORD...]: whether an ordinary user sees these words of the
+# responder
 seen_by_nobody() {
 	local each
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taps while netlink sockets are closed and others bind the same ports: netlink frees a
+ * Taps, while netlink sockets close and others bind the same ports: netlink frees a
  * port before its notifier reports that the socket is closed. The test polls for the
- * port, so it must not run in virtual time, where the clock stands still meanwhile.
+ * port, so do not run it in virtual time, where the clock stops meanwhile.
  */
 
 #include <fcntl.h>
@@ -19,13 +19,13 @@
 
 #define PORT	4242
 #define NOBODY	65534
-#define MS	4000		/* duration of the test */
+#define MS	4000		/* duration of the test, in ms */
 
 /**
  * struct shared - state shared by the processes
- * @stop:	the processes have to end
- * @closed:	number of times that the first reader was closed
- * @bound:	number of times that the other process got the same port
+ * @stop:	set: the processes have to end
+ * @closed:	how often the first reader was closed
+ * @bound:	how often the other process bound the same port
  * @got:	records that the other process received
  * @bad:	an unexpected failure
  */
@@ -51,9 +51,7 @@ static void *joins(void *stop)
 	return NULL;
 }
 
-/*
- * Sockets that have joined do not hold the module; the debug kernel finds leaked memory.
- */
+/* Listeners do not hold the module. The debug kernel finds leaked memory. */
 FIXTURE(joined)
 {
 	int ko;
@@ -82,7 +80,7 @@ TEST_F_TIMEOUT(joined, module_goes_and_comes, 300)
 	unsigned int i;
 
 	for (i = 0; i < 10; i++) {
-		/* Also wait for sockets of earlier programs. */
+		/* Wait for earlier programs' sockets, too. */
 		const long until = now_ms() + (i ? 20000 : 120000);
 		struct nl nl;
 		int err;
@@ -150,7 +148,7 @@ static struct mnl_socket *port_bind(const struct shared *shared)
 	return NULL;
 }
 
-/* Pause; the length depends on @n. */
+/* Pause; @n selects the length. */
 static void pause_some(unsigned int n)
 {
 	struct timespec some = { .tv_nsec = n * 7919 % 300 * 1000 };
@@ -158,14 +156,17 @@ static void pause_some(unsigned int n)
 	nanosleep(&some, NULL);
 }
 
-/* Repeatedly open and close a tap on a connection. */
+/* Open and close a tap on a connection, again and again. */
 static int reader_comes_and_goes(const struct nl *nl, int fd,
 				 struct shared *shared)
 {
 	struct nl own = *nl;
 
 	while ((own.sock = port_bind(shared))) {
-		/* EBUSY: the previous tap still exists. ENOBUFS: too many records at once. */
+		/*
+		 * EBUSY: the previous tap still exists. ENOBUFS: there are too many
+		 * records at once.
+		 */
 		if (nl_tap(&own, fd, 1000) && errno != EBUSY &&
 		    errno != ENOBUFS)
 			shared->bad++;
@@ -271,7 +272,7 @@ static int records_go(const int fd[2], int n)
 	return 0;
 }
 
-/* Read everything. Return: the number of ENOBUFS. */
+/* Read all messages. Return: the number of ENOBUFS. */
 static int reader_reads(const struct nl *nl)
 {
 	const int fd = mnl_socket_get_fd(nl->sock);
@@ -286,7 +287,7 @@ static int reader_reads(const struct nl *nl)
 	return told;
 }
 
-/* A reader with two taps gets ENOBUFS for each row of lost records. */
+/* A reader with two taps gets ENOBUFS for each sequence of lost records. */
 TEST_F(taps, each_row_of_lost_records_is_reported)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);
@@ -302,13 +303,13 @@ TEST_F(taps, each_row_of_lost_records_is_reported)
 	ASSERT_EQ(0, records_go(self->fd, 1));
 	ASSERT_EQ(0, records_go(self->other, 1));
 	EXPECT_EQ(0, reader_reads(&self->nl));
-	/* The reader has read nothing between the other tap's record and these. */
+	/* The reader has read nothing since the other tap's record. */
 	ASSERT_EQ(0, records_go(self->other, 1));
 	ASSERT_EQ(0, records_go(self->fd, 40));
 	EXPECT_EQ(1, reader_reads(&self->nl));
 }
 
-/* Records that the reader's socket filter drops do not count as lost. */
+/* A record that the reader's socket filter drops is not lost. */
 TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 {
 	struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -327,7 +328,7 @@ TEST_F(taps, record_that_the_reader_filters_is_not_lost)
 
 /* ---- events ---- */
 
-/* Two connections end; @nl receives each end once, in order, and nothing else. */
+/* Two connections end: @nl must receive each end once, in order, and nothing else. */
 static int ends_received(struct _test_data_taps *self, struct nl *nl)
 {
 	u64 cookie[2] = { cookie_of(self->fd[0]), cookie_of(self->other[0]) };
@@ -349,7 +350,7 @@ static int ends_received(struct _test_data_taps *self, struct nl *nl)
 TEST_F(taps, events_come_to_who_has_joined)
 {
 	ASSERT_EQ(0, nl_join(&self->nl));
-	/* Joining again changes nothing. */
+	/* Joining again has no effect. */
 	EXPECT_EQ(0, nl_join(&self->nl));
 	EXPECT_EQ(0, ends_received(self, &self->nl));
 }
@@ -370,7 +371,7 @@ TEST_F(taps, events_of_the_own_namespace_only)
 	nl_close(&nl);
 }
 
-/* Events of a user namespace are sent to sockets that have joined, but not to the group. */
+/* In a user namespace, sockets that have joined get events, but the group does not. */
 TEST_F(taps, events_in_a_user_namespace_come_to_who_has_joined)
 {
 	struct nl_reported told = {};
@@ -414,7 +415,7 @@ TEST_F(taps, those_who_join_have_a_limit)
 		nl_close(nl + i);
 }
 
-/* The listener gets ENOBUFS once, and the events' numbers show how many were lost. */
+/* The listener gets ENOBUFS once, and the events' numbers show the number of lost events. */
 TEST_F(taps, events_lost_are_reported_and_counted)
 {
 	const int fd = mnl_socket_get_fd(self->nl.sock);

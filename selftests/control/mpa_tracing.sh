@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The tracepoints, with trace-cmd, perf and bpftrace: runs the examples of
-# Documentation/networking/mpa/administration.rst while two hosts exchange records,
-# or a peer sends a bad one. The exchange replaces the examples' "sleep 10".
+# The tracepoints, with trace-cmd, perf and bpftrace: run the examples of
+# Documentation/networking/mpa/administration.rst while two hosts exchange records, or a
+# peer sends a bad one. This exchange replaces "sleep 10" in the examples.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,8 +17,8 @@ list=1-200,1400x20,5000x4
 records=224
 octets=68100
 
-# One end of a connection whose initiator receives a good FPDU of 1008 octets, and
-# then one whose CRC does not match. Its peer uses plain TCP.
+# One end of a connection. The initiator receives a good FPDU of 1008 octets, and then
+# one with a wrong CRC. Its peer uses plain TCP.
 bad_end='
 import socket, struct, sys
 
@@ -58,8 +58,8 @@ def initiator(to):
 {"listen": peer, "connect": initiator}[sys.argv[1]]((sys.argv[2], int(sys.argv[3])))
 '
 
-# between WORD...: run a server in beta and a client in alpha; END among the words
-# is "listen" for one of them, "connect" for the other
+# between WORD...: run a server in beta and a client in alpha. The word END becomes
+# "listen" for the server, and "connect" for the client
 between() {
 	local fd server rc=0
 
@@ -74,7 +74,7 @@ between() {
 }
 
 case ${1:-} in
-# The initiator requests markers as well: they are not in the number of octets.
+# The initiator requests markers, too: they are not counted as octets.
 exchange) between "$bin/mpa_transfer" END 10.5.4.2 $port 1 $list; exit ;;
 bad) between python3 -c "$bad_end" END 10.5.4.2 $port; exit ;;
 esac
@@ -88,7 +88,7 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 [[ -d $tracing/events ]] || mount -t tracefs tracefs $tracing 2>/dev/null ||
 	skip_all "no tracefs"
 [[ -e $tracing/events/mpa ]] || skip_all "a kernel without tracepoints"
-# bpftrace searches for tracepoints here.
+# bpftrace looks for tracepoints here.
 [[ -d /sys/kernel/debug/tracing ]] ||
 	mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null ||
 	skip_all "no debugfs"
@@ -101,7 +101,7 @@ trap cleanup EXIT
 hosts_down
 hosts_up 1500
 
-# example NAME: the commands after the comment ".. example: NAME"
+# example NAME: print the commands after the comment ".. example: NAME"
 example() {
 	awk -v name="$1" '
 		$0 == ".. example: " name { on = 1; next }
@@ -110,8 +110,7 @@ example() {
 		on { sub(/^  /, ""); print }' "$manual" | grep -v '^::$'
 }
 
-# shown EXAMPLE exchange|bad: run the example during the exchange and show its
-# output
+# shown EXAMPLE exchange|bad: run the example during the exchange, and print its output
 shown() {
 	local text
 
@@ -120,7 +119,7 @@ shown() {
 		echo "administration.rst has no example $1, or one without sleep 10"
 		return 1
 	}
-	# bpftrace does not start scripts.
+	# bpftrace cannot start scripts: name the shell.
 	text=${text//\/usr\/bin\/sleep 10//usr/bin/bash $here/mpa_tracing.sh $2}
 	text=${text//sleep 10/$here/mpa_tracing.sh $2}
 	seen=$(timeout 180 bash -euc "$text" 2>&1) || {
@@ -130,7 +129,7 @@ shown() {
 	}
 }
 
-# has N REGEX: N lines of the output match
+# has N REGEX: whether N lines of the output match
 has() {
 	local n
 
@@ -141,7 +140,7 @@ has() {
 	return 1
 }
 
-# octets_are N REGEX: the octets in matching lines add up to N
+# octets_are N REGEX: whether the octets in matching lines add up to N
 octets_are() {
 	local sum
 
@@ -155,7 +154,7 @@ octets_are() {
 	return 1
 }
 
-# The octets that both ends have sent and received, as the lines show them.
+# Add up the octets that both ends sent and received.
 all_octets() {
 	local at
 
@@ -189,7 +188,7 @@ trace_cmd_startup() {
 		has 0 'mpa_(state|tx|rx):'
 }
 
-# Each call of mpa_transfer is a record.
+# Each call by mpa_transfer is a record.
 perf_counts() {
 	shown perf-stat exchange || return
 	has 1 "^ +$((2 * records)) +mpa:mpa_tx" &&
@@ -224,14 +223,15 @@ script() {
 	}
 }
 
-# The initiator sends first, and then receives; nothing arrives after the responder's octets.
+# The initiator sends first, then receives. Nothing arrives after the responder's
+# octets.
 bpftrace_latency() {
 	script mpa-latency || return
 	has 1 "^@us\[[0-9]+\]: *$" && has 0 "^@us\[5044\]" && has 0 "^@sent" &&
 		has 1 '^\[[0-9]+[KM]?, [0-9]+[KM]?\) +1 \|@+\|$'
 }
 
-# Records of 5000 octets take four segments, three of which begin inside of them.
+# Records of 5000 octets take four segments, three of which begin inside the record.
 bpftrace_unaligned() {
 	script mpa-unaligned || return
 	has 1 "^@segments\[5044, [0-9]+, 1\]: [1-9][0-9]*$" &&
@@ -248,7 +248,7 @@ tap_run "trace_cmd_shows_all_that_happens" trace_cmd_all
 tap_run "trace_cmd_shows_startup_and_errors_only" trace_cmd_startup
 tap_run "perf_counts_runs" perf_counts
 tap_run "perf_shows_each_run" perf_octets
-# In an emulated guest it takes up to 40 seconds each time.
+# In an emulated guest each takes up to 40 seconds.
 if [[ ${MPA_KERNEL:-6.1} = 6.1 ]]; then
 	tap_run "bpftrace_sums_up_octets" bpftrace_octets
 	tap_run "bpftrace_reports_bad_records" bpftrace_error

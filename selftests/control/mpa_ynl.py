@@ -8,7 +8,7 @@ import traceback
 
 from mpa_ynl_family import CLONE_NEWNET, described, tests, unshare
 
-# Their tests, in this order.
+# Import the tests, in this order.
 import mpa_ynl_conns  # noqa: F401
 import mpa_ynl_policy  # noqa: F401
 import mpa_ynl_events  # noqa: F401
@@ -18,8 +18,8 @@ import mpa_ynl_examples  # noqa: F401
 
 
 def run(function):
-    """What failed, and what it wants to be skipped for."""
-    # Also for tests that hang.
+    """Return the failure and the reason to skip, or None."""
+    # Do not wait for ever.
     signal.alarm(120)
     try:
         return None, function()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The netlink family "mpa" and its specification, through the kernel's own client
-# for such specifications: scripts/ynl, whose directory is MPA_YNL.
+# (scripts/ynl). MPA_YNL is its directory.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

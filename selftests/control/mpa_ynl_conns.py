@@ -10,7 +10,7 @@ from mpa_ynl_family import NETLINK, NOBODY, cli, do, dump, expect, mpa, refused,
 
 
 def as_told(sock, role):
-    """What conn-get has to say of an end in Full Operation, from other sources."""
+    """Return the expected conn-get reply for an end in Full Operation, from other sources."""
     n = 4 if sock.family == socket.AF_INET else 6
     local, remote = sock.getsockname(), sock.getpeername()
     conn = {name: value for name, value in ends.info(sock).items()
@@ -27,7 +27,7 @@ def as_told(sock, role):
 
 
 def without_nothing(conn):
-    """But for what says nothing, whether it is there or not."""
+    """Remove attributes that may be left out, if they have their default value."""
     nothing = {"error": "none", "rx-held": 0, "tx-held": 0, "ird": 0, "ord": 0}
     return {name: value for name, value in conn.items()
             if name != "pad" and (name not in nothing or value != nothing[name])}
@@ -123,8 +123,8 @@ def the_owner_is_notified():
 
 
 class Meddler:
-    """A socket that calls @meddle before it receives an answer, for a while: a dump may
-    continue for as long as there is more to report."""
+    """A socket that calls @meddle before each of the first receptions: a dump may
+    continue as long as there is more to report."""
 
     def __init__(self, sock, meddle):
         self.sock, self.meddle, self.n = sock, meddle, 0

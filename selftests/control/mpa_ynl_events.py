@@ -43,12 +43,12 @@ def events_come_in_the_order_of_their_numbers():
         for sock_cookie in cookies:
             event(listener, "closed-ntf", sock_cookie)
     numbers = [message["msg"]["event"] for message in listener.async_msg_queue]
-    # Otherwise a missing one would not be noticed.
+    # Otherwise a missing number would go unnoticed.
     expect(list(range(numbers[0], numbers[0] + 80)), numbers, "numbers")
 
 
 def refusal(reason, function, *args):
-    """The events of the socket that this returns, whose startup has failed."""
+    """Run the function, whose startup fails; return the event of its first socket."""
     listener = listen("events")
     socks = function(*args)
     reported = event(listener, "refused-ntf", ends.cookie(socks[0]))
@@ -84,7 +84,7 @@ def silent(timeout_ms=0):
 
 
 def two_at_one_port():
-    """Two responders in startup; the second one replaces the first."""
+    """Open two responders in startup; the second evicts the first."""
     socks = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(2):
@@ -152,7 +152,7 @@ def refusal_for_want_of_room_is_reported():
 
 
 def failing(octets):
-    """A connection whose responder has read all of this from its peer."""
+    """Open a connection whose responder has read all these octets from its peer."""
     peer, responder = ends.by_hand()
     peer.sendall(octets)
     return peer, responder
@@ -226,7 +226,7 @@ def command_line_client_hears_events():
         cli_command("--no-schema", "--subscribe", "events", "--sleep", "3"),
         stdout=subprocess.PIPE, text=True)
     try:
-        # Not while it sleeps: it would have to sleep long enough.
+        # Do not wait while it sleeps: the sleep would have to be long.
         ends.wait_for(lambda: in_a_group(client.pid))
         client.send_signal(signal.SIGSTOP)
         a, b = ends.pair()

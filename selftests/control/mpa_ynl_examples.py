@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests for mpa_ynl.py: the programs of administration.rst, as they stand there but for
-a cookie and a small buffer. They continue after a loss."""
+"""Tests for mpa_ynl.py: the programs of administration.rst, unchanged except for a
+cookie and a small buffer. They continue after a loss."""
 
 import os
 import re
@@ -16,7 +16,7 @@ MANUAL = os.path.dirname(SPEC) + "/../../networking/mpa/administration.rst"
 
 
 def found(pattern):
-    """What the page has of this, once."""
+    """Return the page's only match."""
     with open(MANUAL) as file:
         texts = re.findall(pattern, file.read(), re.M | re.S)
     expect(1, len(texts), f"examples with {pattern}:")
@@ -24,7 +24,7 @@ def found(pattern):
 
 
 def example(*changes):
-    """The program, with each (text, other text) changed."""
+    """Return the program, with each (text, other text) replaced."""
     program = textwrap.dedent(found(r"""^  python3 - "\$ynl" "\$spec" <<'END'\n(.*?)\n  END$"""))
     for text, other in changes:
         assert text in program, f"expected {text}, seen {program}"
@@ -37,8 +37,8 @@ def gap(numbers):
 
 
 def goes_on(program, number, happen):
-    """Run it, stop it while too much happens, and check that it reports what comes later.
-    Return its stderr."""
+    """Run the program, stop it while too much happens, and check that it reports later
+    events. Return its stderr."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(["/usr/bin/python3", "-B", "-c", program, CLI, SPEC],
                                    stdout=out, stderr=err)

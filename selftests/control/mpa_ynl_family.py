@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The netlink family "mpa" by the kernel's own client for netlink specifications, for
-mpa_ynl.py and its tests."""
+"""The netlink family "mpa" through the kernel's own client for netlink specifications,
+for mpa_ynl.py and its tests."""
 
 import copy
 import ctypes
@@ -18,7 +18,7 @@ import traceback
 
 import yaml
 
-# The parser in C: in an emulated machine the Python one takes seconds.
+# Use the parser in C: in an emulated machine the Python parser takes seconds.
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 YNL, SPEC = sys.argv[1:3]
@@ -51,8 +51,8 @@ def described():
 
 
 def mpa():
-    """A client with a socket of its own, but the same specification: that takes a
-    while to read, and an ordinary user may not be allowed to."""
+    """Return a client with its own socket, but the same specification: it takes long to
+    read, and an ordinary user may not be allowed to."""
     client = copy.copy(described())
     client.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW,
                                 client.nlproto.proto_num)
@@ -64,12 +64,12 @@ def mpa():
 
 
 def do(op, **attrs):
-    """With "_" for "-" in names."""
+    """Run an operation; names have "_" in place of "-"."""
     return mpa().do(op, {name.replace("_", "-"): attrs[name] for name in attrs})
 
 
 def refused(number, function, *args, **kwargs):
-    """What the kernel says of a call that fails with this number."""
+    """Return the kernel's message for a call that must fail with this errno."""
     try:
         seen = function(*args, **kwargs)
     except NlError as error:
@@ -101,13 +101,13 @@ def listen(group):
 
 
 def join(client, group):
-    """For a client that has been used."""
+    """Join a group with a client that was already used."""
     client.sock.setsockopt(Netlink.SOL_NETLINK, Netlink.NETLINK_ADD_MEMBERSHIP,
                            client.nlproto.get_mcast_id(group, None))
 
 
 def event(listener, name, sock_cookie):
-    """The first of that name about that socket."""
+    """Return the first event of this name about this socket."""
 
     def seen():
         listener.check_ntf()
@@ -123,7 +123,7 @@ def event(listener, name, sock_cookie):
 
 
 def dump(client=None):
-    """All connections, by cookie; none is in it twice."""
+    """Return all connections, by cookie; no cookie may occur twice."""
     conns = (client or mpa()).dump("conn-get", {})
     by_cookie = {conn["cookie"]: conn for conn in conns}
     expect(len(conns), len(by_cookie), "different cookies")
@@ -131,7 +131,7 @@ def dump(client=None):
 
 
 def cli(*args):
-    """What the command line client prints, from JSON."""
+    """Return the command line client's output, parsed from JSON."""
     return json.loads(subprocess.run(
         cli_command(*args), check=True, stdout=subprocess.PIPE, text=True).stdout)
 
@@ -142,7 +142,7 @@ def cli_command(*args):
 
 
 def in_child(function):
-    """What it returns in a process of its own."""
+    """Run a function in a child process; return its result."""
     readable, writable = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests for mpa_ynl.py: the administrator's policy, and the kernel's
-policies beside those of the specification."""
+"""Tests for mpa_ynl.py: the administrator's policy, and the kernel's attribute policies
+compared with the specification."""
 
 import errno
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests for mpa_ynl.py: records to a monitor."""
+"""Tests for mpa_ynl.py: records that a monitor receives."""
 
 import contextlib
 import errno
@@ -11,7 +11,7 @@ from mpa_ynl_family import (
 
 
 def records(listener, n):
-    """The first n of a tap, and no more."""
+    """Wait for n records of a tap, and check that there are no more."""
 
     def enough():
         listener.check_ntf()
@@ -46,7 +46,7 @@ def tap_shows_records_both_ways():
     seen = records(listener, len(expected))
     for record in seen:
         record.pop("pad", None)
-        # A record that is sent has no verdict.
+        # A sent record has no verdict.
         expect("none", record.pop("verdict", "none"))
     expect(expected, seen)
 
@@ -73,7 +73,7 @@ def tap_that_is_set_again_continues():
     for n, octets in enumerate((3, 4), 1):
         tap(listener, ends.cookie(a), octets)
         ends.transfer(a, b, 5, 6)
-        # The client does not read again while it has a message left.
+        # The client does not read again while it has messages left.
         records(listener, 2 * n)
     expect([(1, 3), (2, 3), (3, 4), (4, 4)],
            [(record["seq"], len(record["data"])) for record in records(listener, 4)])
@@ -137,7 +137,7 @@ def tap_ends_with_the_socket_that_has_set_it():
 
 @test
 def taps_have_a_limit():
-    """Of a namespace: what others do does not count."""
+    """A namespace has a limit; other sockets' taps in other namespaces do not count."""
     pairs = [ends.pair() for _ in range(129)]
     socks = [sock for pair in pairs for sock in pair]
     reader, other = mpa(), mpa()
@@ -158,7 +158,7 @@ def taps_have_a_limit():
 
     in_child(elsewhere)
 
-    # Each way that a tap ends makes an entry free.
+    # Each way to end a tap frees an entry.
     do("tap-clear", cookie=ends.cookie(socks[1]))
     tap(reader, ends.cookie(socks[256]), 0)
     refused(errno.ENOSPC, tap, reader, ends.cookie(socks[257]), 0)
@@ -181,7 +181,7 @@ def tap_or_no_room(client, sock_cookie):
 
 @test
 def tap_goes_to_nobody_else():
-    """A socket that joined all groups before the module was loaded gets nothing either."""
+    """Nor does a socket get records that joined all groups before the module was loaded."""
     a, b = ends.pair()
     reader, other = mpa(), mpa()
     for group in range(1, 64):

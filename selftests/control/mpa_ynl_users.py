@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests for mpa_ynl.py: ordinary users, other namespaces, roots of
-user namespaces."""
+"""Tests for mpa_ynl.py: ordinary users, other namespaces, and root of user namespaces."""
 
 import ctypes
 import errno

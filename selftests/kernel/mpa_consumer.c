@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: how a user inside the kernel starts, sends and receives,
- * and the errors it gets.
+ * include/net/mpa.h: how a user inside the kernel starts, sends and receives, and its
+ * errors.
  */
 
 #include <sys/wait.h>
@@ -87,8 +87,8 @@ TEST_F(consumer, refuses_what_is_no_ulpdu)
 }
 
 /*
- * A ULPDU is accepted whole or not at all. The user is notified when there is room,
- * which may be as soon as the peer's TCP has acknowledged octets in flight.
+ * A ULPDU is accepted whole, or not at all. The user is notified once there is space,
+ * perhaps as soon as the peer's TCP acknowledges octets in flight.
  */
 TEST_F(consumer, full_buffer)
 {
@@ -102,7 +102,7 @@ TEST_F(consumer, full_buffer)
 		       !user_send(self->user, 10000, 100, MEMORY_KVEC, NULL))
 			sent++;
 		EXPECT_EQ(EAGAIN, errno);
-		/* If it was notified, at least one send must succeed. */
+		/* After a notification at least one send must succeed. */
 		ASSERT_LT(before, sent);
 		more = !no_upcall(self->user, UPCALL_WRITABLE);
 	} while (more && sent < 10000);
@@ -148,7 +148,7 @@ TEST_F(consumer, resumes_before_it_puts_off)
 		ASSERT_TRUE(record_goes_in(self, 100 * i));
 }
 
-/* The user cannot accept a ULPDU: TCP's window closes; nothing is lost. */
+/* The user cannot accept a ULPDU: TCP's window closes, and nothing is lost. */
 TEST_F(consumer, has_no_room)
 {
 	const unsigned int n = 200;
@@ -171,7 +171,7 @@ TEST_F(consumer, has_no_room)
 	EXPECT_EQ(0, status);
 }
 
-/* A record exceeds the receive buffer: the work item moves it out piece by piece. */
+/* A record exceeds the receive buffer: the work item stores it piece by piece. */
 TEST_F(consumer, small_receive_buffer)
 {
 	unsigned int i;
@@ -215,7 +215,7 @@ TEST_F(consumer, responds)
 	ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	ASSERT_EQ(0, user_start(self->user, MPA_ROLE_RESPONDER,
 				variant->flags));
-	/* Section 7.1.2 rule 4. */
+	/* section 7.1.2 rule 4 */
 	EXPECT_EQ(EAGAIN, user_send(self->user, 10, 0, MEMORY_KVEC, NULL));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
 	ASSERT_EQ(0, mpa_start(self->fd[0], MPA_ROLE_INITIATOR,
@@ -296,7 +296,7 @@ TEST_F(consumer, is_rejected)
 
 	ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	ASSERT_EQ(0, mpa_attach(self->fd[0]));
-	/* The result is reported for a second startup, too. */
+	/* A second startup reports its result, too. */
 	for (i = 0; i < 2; i++) {
 		ASSERT_EQ(EINPROGRESS, user_start(self->user,
 						  MPA_ROLE_INITIATOR, 0));
@@ -334,7 +334,7 @@ TEST_F(consumer, peer_leaves_in_startup)
 	EXPECT_EQ(-ECONNRESET, self->told->is.err);
 }
 
-/* mpa_sock_start() waits for the reply, as connect(2) does. */
+/* mpa_sock_start() waits for the reply, like connect(2). */
 TEST_F(consumer, waits_for_the_reply)
 {
 	struct mpa_start start = {
@@ -365,11 +365,11 @@ TEST_F(consumer, bad_crc)
 	EXPECT_EQ(-EBADMSG, self->told->is.err);
 	EXPECT_EQ(MPA_ERR_CRC, self->told->is.value);
 	EXPECT_EQ(first, self->told->is.position);
-	/* Section 8: sending continues. */
+	/* Section 8: sending is still possible. */
 	EXPECT_EQ(0, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 	EXPECT_LT(100, recv(self->fd[0], self->buf, BUF, 0));
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
-	/* Sending continues until the connection is lost. */
+	/* Sending is possible until the connection is lost. */
 	hang_up(self->fd[0]);
 	ASSERT_TRUE(upcall_of(self->user, UPCALL_FAILED, self->told));
 	EXPECT_EQ(-ECONNRESET, self->told->is.err);
@@ -377,7 +377,7 @@ TEST_F(consumer, bad_crc)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_CLOSED));
 }
 
-/* A bad marker with a good CRC, in one skb with a good FPDU. */
+/* A marker is bad, but the CRC is good; a good FPDU is in the same skb. */
 TEST_F(consumer, bad_marker)
 {
 	size_t first, len;
@@ -386,14 +386,13 @@ TEST_F(consumer, bad_marker)
 	if (!variant->flags)
 		SKIP(return, "needs markers");
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
-	/* A bad first FPDU does not allow the responder to send. */
 	ASSERT_EQ(0, write_all(self->fd[0], self->buf,
 			       next_fpdu(&self->peer, 50, self->buf)));
 	EXPECT_TRUE(user_gets(self, 50));
 	first = next_fpdu(&self->peer, 100, self->buf);
 	bad = self->buf + first;
 	len = next_fpdu(&self->peer, 900, bad);
-	/* The marker at stream position 512. */
+	/* This is the marker at stream position 512. */
 	bad[len - (self->peer.tx_position - 512) + 3] ^= 4;
 	model_crc(bad, len - 4, bad + len - 4);
 	ASSERT_EQ(0, write_all(self->fd[0], self->buf, first + len));
@@ -465,7 +464,7 @@ TEST_F(consumer, can_make_nothing_of_it)
 	EXPECT_TRUE(record_goes_out(self, 100));
 }
 
-/* Calls in upcalls: in softirq, and in a work item for a deferred ULPDU. */
+/* Upcalls call mpa: in softirq, and in a work item for a deferred ULPDU. */
 TEST_F(consumer, calls_back)
 {
 	struct upcall_how how = { .call_back = 1, .put_off = 1 };

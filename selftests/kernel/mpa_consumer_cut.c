@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa_sock_send_cut(): data in ULPDUs that fill segments, each with a header. */
+/* mpa_sock_send_cut(): it cuts data into ULPDUs that fill segments, each with a header. */
 
 #include "mpa_consumer.h"
 #include "mpa_send.h"
@@ -18,8 +18,8 @@ static void fill(void)
 }
 
 /*
- * Send octets from @at. Return: errno; @sent: the number accepted, @end: the
- * upcall's end.
+ * Send octets from @at on. Return: errno. @sent: set to the number accepted; @end: set
+ * to the upcall's end.
  */
 static int cut(int user, u32 at, u32 len, u32 header, u32 flags, u32 *sent,
 	       u64 *end)
@@ -37,8 +37,8 @@ static int cut(int user, u32 at, u32 len, u32 header, u32 flags, u32 *sent,
 }
 
 /*
- * Check the next ULPDU: a header, and octets from @at on, of a call with octets from
- * @base on. Return: their number, or 0; @last: the header's flag.
+ * Check the next ULPDU of a call whose octets begin at @base: a header, and octets from
+ * @at on. Return: the number of octets, or 0. @last: set to the header's flag.
  */
 static u32 next_cut(struct _test_data_consumer *self, u32 base, u32 at, u32 header,
 		    bool *last)
@@ -71,7 +71,10 @@ static int begin(struct _test_data_consumer *self, unsigned int flags, int mtu)
 	return lo_mtu(mtu) || both_direct(self, flags) ? -1 : 0;
 }
 
-/* All but the last one fill a segment; with markers up to four octets less. */
+/*
+ * All ULPDUs except the last fill a segment; with markers they may be up to four octets
+ * shorter.
+ */
 TEST_F(consumer, ulpdus_fill_segments)
 {
 	u32 sent, at = 0, n, less = variant->flags ? 4 : 0;
@@ -101,7 +104,7 @@ TEST_F(consumer, ulpdus_fill_segments)
 	EXPECT_EQ(end, self->told->is.position);
 }
 
-/* Payload of any length, with the longest header, the shortest, and none. */
+/* Send payload of any length, with the longest header, the shortest, and none. */
 TEST_F(consumer, cuts_any_length)
 {
 	static const u32 headers[] = { HEADER, 64, 12 };
@@ -135,7 +138,7 @@ TEST_F(consumer, cuts_any_length)
 	}
 }
 
-/* ULPDUs longer than a page, and than what is left of the memory for FPDUs. */
+/* Send ULPDUs longer than a page, and than the rest of the memory for FPDUs. */
 static void cut_long(struct __test_metadata *_metadata,
 		     struct _test_data_consumer *self, u32 flags, int mtu)
 {
@@ -166,7 +169,7 @@ TEST_F(consumer, cuts_for_a_mtu_of_65536)
 	cut_long(_metadata, self, variant->flags, 65536);
 }
 
-/* A full buffer takes a part, in whole ULPDUs; the next call continues there. */
+/* A full buffer takes a part, in whole ULPDUs, and the next call continues there. */
 TEST_F(consumer, full_buffer_takes_a_part)
 {
 	u32 sent, base = 0, at = 0, n, calls = 0, calls_base[200];
@@ -193,7 +196,7 @@ TEST_F(consumer, full_buffer_takes_a_part)
 	EXPECT_EQ(base, at);
 }
 
-/* With a small send buffer send until -EAGAIN, and continue when room is reported. */
+/* With a small send buffer send until -EAGAIN, and continue once space is reported. */
 TEST_F(consumer, continues_when_there_is_room)
 {
 	u32 sent, base = 0, at = 0, n, from = 0;
@@ -222,7 +225,7 @@ TEST_F(consumer, continues_when_there_is_room)
 	}
 }
 
-/* mpa_sock_send_cut() and mpa_sock_send() are mixed. */
+/* Mix mpa_sock_send_cut() and mpa_sock_send(). */
 TEST_F(consumer, cut_and_single_ulpdus)
 {
 	u32 sent, at, n, i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * include/net/mpa.h: which events end a stream, which upcalls report the end, and
- * the number of upcalls in a row.
+ * include/net/mpa.h: events that end a stream, upcalls that report the end, and the
+ * number of upcalls in a row.
  */
 
 #include <pthread.h>
@@ -62,7 +62,7 @@ static int host_unreachable(const struct forger *forger)
 	return sent == sizeof(message) ? 0 : -1;
 }
 
-/* With IP_RECVERR the socket has an error, and continues. */
+/* With IP_RECVERR the socket has an error, but the connection continues. */
 TEST_F(consumer, error_that_the_connection_survives)
 {
 	struct forger forger;
@@ -96,13 +96,13 @@ TEST_F(consumer, reset_after_the_peer_s_end)
 	ASSERT_EQ(0, user_send(self->user, 10000, 0, MEMORY_KVEC, NULL));
 	hang_up(self->fd[0]);
 	ASSERT_TRUE(upcall_of(self->user, UPCALL_FAILED, self->told));
-	/* TCP reports a reset after a FIN as EPIPE. */
+	/* TCP reports a RST after a FIN as EPIPE. */
 	EXPECT_EQ(-EPIPE, self->told->is.err);
 	EXPECT_EQ(MPA_ERR_TCP, self->told->is.value);
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* There will be no room for the waiting user: it is woken, tries again, and fails. */
+/* There will be no space for the waiting user: it is woken, tries again, and fails. */
 TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 {
 	int small = 20000, err;
@@ -121,7 +121,7 @@ TEST_F(consumer, program_ends_sending_while_there_is_no_room)
 	EXPECT_EQ(EPIPE, user_send(self->user, 100, 0, MEMORY_KVEC, NULL));
 }
 
-/* Both directions have ended: nothing is lost. */
+/* When both directions have ended, nothing is lost. */
 TEST_F(consumer, end_of_both_is_no_failure)
 {
 	ASSERT_EQ(0, both_direct(self, variant->flags));
@@ -132,7 +132,7 @@ TEST_F(consumer, end_of_both_is_no_failure)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
 }
 
-/* After an octet that bypasses MPA, the peer receives no valid stream of FPDUs. */
+/* An octet bypasses MPA: the peer's stream of FPDUs is broken. */
 TEST_F(consumer, somebody_else_has_sent)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -144,7 +144,7 @@ TEST_F(consumer, somebody_else_has_sent)
 	EXPECT_EQ(MPA_ERR_LOCAL, self->told->is.value);
 }
 
-/* The same after the end of receiving, when no more ACKs are processed. */
+/* As above, after the end of receiving, when no more ACKs are processed. */
 TEST_F(consumer, somebody_else_has_sent_after_the_end)
 {
 	ASSERT_EQ(0, direct_to_peer(self, variant->flags));
@@ -158,7 +158,7 @@ TEST_F(consumer, somebody_else_has_sent_after_the_end)
 	EXPECT_TRUE(no_upcall(self->user, UPCALL_FAILED));
 }
 
-/* A program reads the error first: the user would wait for ACKs for ever. */
+/* A program reads the error first: without an upcall the user would wait for ACKs for ever. */
 TEST_F(consumer, lost_and_the_error_read_by_a_program)
 {
 	struct upcall_how how = { .put_off = 1 };
@@ -226,7 +226,7 @@ TEST_F(consumer, sleeping_program_is_woken_by_detaching)
 	began = now_ms();
 	ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-	/* It was woken: its timeout has not expired. */
+	/* The program was woken: its timeout has not expired. */
 	EXPECT_GT(10000, now_ms() - began);
 	EXPECT_EQ(100, reader.got);
 	EXPECT_TRUE(record_good(reader.buf, 100));
@@ -276,8 +276,8 @@ TEST_F(consumer, event_of_close_says_nothing_of_a_user_who_has_left)
 /* ---- upcalls in a row ---- */
 
 /*
- * Thousands of the shortest FPDUs arrive in one segment: a peer must not keep a
- * processor in softirq. The edge is reported at the end of each round.
+ * Thousands of the shortest FPDUs arrive in one segment: a peer must not occupy a
+ * processor in softirq. Each round reports the edge at its end.
  */
 TEST_F(consumer, thousands_of_ulpdus_come_in_rounds)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * include/net/mpa.h: attaching and detaching, even during traffic, and ULPDUs out
- * of order.
- */
+/* include/net/mpa.h: attaching and detaching, also during traffic, and ULPDUs out of order. */
 
 #include <sys/wait.h>
 
@@ -77,7 +74,7 @@ TEST_F(consumer, module_stays_while_attached)
 	EXPECT_TRUE(record_goes_in(self, 100));
 }
 
-/* The segment with the last ULPDU is lost, and the FIN: TCP retransmits them. */
+/* The segment with the last ULPDU and the FIN is lost: TCP retransmits it. */
 TEST_F(consumer, released_while_segments_are_lost)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -94,7 +91,7 @@ TEST_F(consumer, released_while_segments_are_lost)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* The same before MPA is started: the FIN is retransmitted. */
+/* As above, but before MPA is started: TCP retransmits the FIN. */
 TEST_F(consumer, released_while_the_fin_is_lost)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -105,7 +102,7 @@ TEST_F(consumer, released_while_the_fin_is_lost)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* The user has set sk_user_data. */
+/* The user sets sk_user_data. */
 TEST_F(consumer, connects)
 {
 	ASSERT_EQ(0, user_connects(self));
@@ -120,8 +117,8 @@ TEST_F(consumer, connects)
 }
 
 /*
- * Accept a child of a listening socket with MPA, and start it. @watched: the
- * user has its own callback there. Return: whether it worked.
+ * Accept a child of a listening socket with MPA, and start it. @watched: the user has
+ * its own callback in the listener. Return: whether it worked.
  */
 static bool user_accepts(struct _test_data_consumer *self, unsigned int flags,
 			 bool watched)
@@ -196,7 +193,7 @@ static int user_port(struct _test_data_consumer *self)
 	return user_call(self->user, UPCALLS_LISTEN, &port) ? -1 : port;
 }
 
-/* Connect to a listening socket of the kernel, and wait until that can be accepted. */
+/* Connect to a kernel listener, and wait until the connection can be accepted. */
 static int comes_to(struct _test_data_consumer *self, int port)
 {
 	struct sockaddr_in addr = {
@@ -224,7 +221,7 @@ TEST_F(consumer, accepts_from_the_kernel_s_own_socket)
 	EXPECT_TRUE(upcall_of(self->user, UPCALL_STATE, self->told));
 	EXPECT_TRUE(record_goes_in(self, 100));
 	EXPECT_TRUE(record_goes_out(self, 100));
-	/* A delayed ACK of the peer would cause the FIN to be retransmitted. */
+	/* Wait: the peer's delayed ACK would make TCP retransmit the FIN. */
 	usleep(300000);
 	ASSERT_EQ(0, lo_set(false));
 	EXPECT_EQ(0, user_call(self->user, UPCALLS_RELEASE, NULL));
@@ -233,7 +230,7 @@ TEST_F(consumer, accepts_from_the_kernel_s_own_socket)
 	EXPECT_EQ(0, recv(self->fd[0], self->buf, BUF, 0));
 }
 
-/* Accepting fails: the connection is closed, and the next one is served. */
+/* accept() fails: the connection is closed, and the next one is served. */
 TEST_F(consumer, accepts_without_memory)
 {
 	int his = -1, port = user_port(self), err;
@@ -249,7 +246,7 @@ TEST_F(consumer, accepts_without_memory)
 		if (!fault_disarm())
 			break;
 		ASSERT_TRUE(!err || no_memory(err)) TH_LOG("%u: %d", nth, err);
-		/* If it failed before TCP was called, the child is still in the queue. */
+		/* If accept() failed before TCP was called, the child is still in the queue. */
 		if (err)
 			user_call(self->user, UPCALLS_ACCEPT, &(int){ -2 });
 		user_call(self->user, UPCALLS_RELEASE, NULL);
@@ -262,7 +259,7 @@ TEST_F(consumer, accepts_without_memory)
 
 /* ---- out of order ---- */
 
-/* A stream of records whose segments arrive in the order that the test chooses. */
+/* A stream of records whose segments arrive in an order that the test chooses. */
 struct stream {
 	struct forger forger;
 	u8 *octets;
@@ -292,7 +289,7 @@ static int come(struct stream *stream, unsigned int first, unsigned int end)
 		     stream->start[end] - at, 0, 0);
 }
 
-/* Deliver records out of order to the user; no other upcall occurs. */
+/* Deliver records out of order to the user; no other upcall may occur. */
 static bool user_places(struct _test_data_consumer *self,
 			const struct stream *stream, unsigned int first,
 			unsigned int end)
@@ -338,8 +335,8 @@ TEST_F(consumer, ulpdus_out_of_order)
 }
 
 /*
- * The FIN arrives with the records after the gap. When the gap is filled, TCP reports
- * the FIN while the records are still in its queue.
+ * The FIN arrives with the records after a gap. When the gap closes, TCP reports the
+ * FIN while the records are still in its queue.
  */
 TEST_F(consumer, end_after_those_out_of_order)
 {
@@ -368,7 +365,7 @@ TEST_F(consumer, end_after_those_out_of_order)
 	close(stream.forger.raw);
 }
 
-/* Refused records are delivered in order later. */
+/* Refused records are later delivered in order. */
 TEST_F(consumer, refuses_those_out_of_order)
 {
 	struct upcall_how how = { .refuse = 1 };
@@ -393,7 +390,7 @@ TEST_F(consumer, refuses_those_out_of_order)
 
 /* ---- under traffic ---- */
 
-/* Both ends send; the user attaches and detaches. */
+/* Both ends send, while the user attaches and detaches. */
 TEST_F(consumer, attach_and_detach_under_traffic)
 {
 	const unsigned int cycles = 1000;
@@ -421,7 +418,7 @@ TEST_F(consumer, attach_and_detach_under_traffic)
 		}
 		user_send(self->user, 100, 0, MEMORY_KVEC, NULL);
 		ASSERT_EQ(0, user_call(self->user, UPCALLS_DETACH, NULL));
-		/* The records that it has received stay valid. */
+		/* The records received so far stay valid. */
 		ASSERT_EQ(0, user_attach(self->user, self->fd[1]));
 	}
 	EXPECT_LT(cycles, next);

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# RDMA between two iWARP ends of the kernel (samples/mpa_ddp), driven by mpa_rdma:
+# RDMA between two kernel iWARP ends (samples/mpa_ddp), run by mpa_rdma:
 #
 #   netns alpha, client                netns beta, server
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Transfer a large memory region, with losses; the octets must be equal. Without
-# markers none, with markers many must have been placed before earlier ones arrived.
-# Then rping with mpa_rping, kernel against user space.
+# Transfer a large memory region, with losses; the octets must be equal. With markers,
+# many octets must be placed before earlier ones arrive; without markers, none. Then run
+# rping with mpa_rping, kernel against user space.
 #
 #   MPA_RDMA_OCTETS   size of the region, default 64 MiB, less on a debug kernel
 #   MPA_RDMA_LOSS     percentage of lost segments, default 1

@@ -20,7 +20,7 @@
 #define TCP_ULP		31
 #endif
 
-/* Buffers of all streams of the process, as an STag may belong to another stream. */
+/* Buffers of all the process's streams, as an STag may belong to another stream. */
 static struct iw_buffer buffers[64];
 
 struct iw_buffer *iw_find(u32 stag)
@@ -36,7 +36,7 @@ struct iw_buffer *iw_find(u32 stag)
 struct iw_buffer *iw_register(const struct iw_end *end, void *octets, u32 length,
 			      u64 base, u8 access)
 {
-	/* STags do not begin at zero, and none is used twice. */
+	/* STags do not begin at zero, and are not reused. */
 	static u32 last = 0x4d504100;
 	u32 stag;
 	size_t i;
@@ -236,7 +236,7 @@ int iw_receive(struct iw_end *end, struct iw_message *message)
 	return 0;
 }
 
-/* The headers that are sent with an error: RFC 5040 section 4.8, figure 10. */
+/* Return: the headers to send with an error: RFC 5040 section 4.8, figure 10. */
 static u8 headers_of(int error, const u8 *segment, u32 length)
 {
 	const struct ddp_control *control = (const void *)segment;
@@ -327,7 +327,7 @@ int iw_agreed(struct iw_end *end)
 	}
 	if (!(info.flags & MPA_INFO_P2P) || info.role != MPA_ROLE_INITIATOR)
 		return 0;
-	/* RFC 6581 section 9.2; MPA sends the FPDU without a ULPDU by itself. */
+	/* RFC 6581 section 9.2. MPA itself sends an FPDU without a ULPDU. */
 	if (info.rtr & MPA_START_RTR_WRITE)
 		return iw_write(end, 1, 0, NULL, 0);
 	if (info.rtr & MPA_START_RTR_READ)
@@ -391,7 +391,7 @@ static void use(struct iw_end *end, int fd)
 
 	end->fd = fd;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	/* A peer that does not answer is an error. */
+	/* If the peer does not answer, fail. */
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 }
 
@@ -406,7 +406,7 @@ int iw_start(struct iw_end *end, int fd, const struct mpa_start *start)
 		return -1;
 	if (!setsockopt(fd, SOL_MPA, MPA_START, start, sizeof(*start)))
 		return start->role == MPA_ROLE_INITIATOR ? iw_agreed(end) : 0;
-	/* RFC 6581 section 8: these two leave the stream able to send a Terminate. */
+	/* RFC 6581 section 8: after these two errors a Terminate can still be sent. */
 	error = errno;
 	if (error == ENOBUFS)
 		iw_terminate(end, MPA_TERM_IRD, NULL, 0);

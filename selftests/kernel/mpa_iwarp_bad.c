@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer violates DDP or RDMAP. The iWARP end (mpa_iwarp.h) sends the Terminate
- * that RFC 5040 section 4.8 and RFC 5041 section 7.2 name for the error, with a copy
- * of the offending headers; then the stream ends.
+ * A peer violates DDP or RDMAP. The iWARP end (mpa_iwarp.h) sends the Terminate of RFC
+ * 5040 section 4.8 and RFC 5041 section 7.2 for the error, with a copy of the bad
+ * segment's headers. Then the stream ends.
  */
 
 #include "mpa_test.h"
 #include "mpa_harness.h"
 #include "mpa_iwarp.h"
 
-#define ROOM		64	/* for a Send */
-#define LENGTH		1000	/* of each tagged buffer */
+#define ROOM		64	/* size of the buffer for a Send */
+#define LENGTH		1000	/* length of each tagged buffer */
 #define BASE		0x500000001000
 
 #define WHOLE		(RDMAP_TERM_LENGTH | RDMAP_TERM_DDP)
@@ -21,9 +21,9 @@ enum which { BOTH, READ_ONLY, WRITE_ONLY, STRANGE, LOCAL, BUFFERS, NONE };
 
 FIXTURE(iwarp)
 {
-	struct iw_end bad;	/* initiator, whose segments the test builds */
+	struct iw_end bad;	/* the initiator, whose segments the test builds */
 	struct iw_end good;
-	struct iw_end stranger;	/* of another stream */
+	struct iw_end stranger;	/* end of another stream */
 	bool kernel;
 	struct mpa_start start[2];
 	struct iw_buffer *buffer[BUFFERS];
@@ -114,7 +114,7 @@ static bool registered(self_t *self)
 	return true;
 }
 
-/* Begin a new stream; the good end has a buffer for one Send. */
+/* Begin a new stream. The good end has a buffer for one Send. */
 static bool fresh(self_t *self)
 {
 	int fd[2];
@@ -132,7 +132,7 @@ static u32 stag_of(self_t *self, enum which which)
 	return which < BUFFERS ? self->buffer[which]->stag : 0xdeadbeef;
 }
 
-/* Build the segment to send: a header, and @length octets after it. */
+/* Build the segment to send: a header and @length octets. */
 static void tagged(self_t *self, u8 opcode, u32 stag, u64 to, u32 length)
 {
 	struct ddp_tagged header = {
@@ -177,7 +177,7 @@ static bool goes(self_t *self)
 	return !write_all(self->bad.fd, self->segment, self->length);
 }
 
-/* Whether the Terminate has the segment's headers, if it must have them. */
+/* Whether the Terminate has the segment's headers, if it must. */
 static bool shows_segment(self_t *self, u8 headers)
 {
 	const struct rdmap_terminate *terminate = (void *)self->bad.terminate;
@@ -194,7 +194,7 @@ static bool shows_segment(self_t *self, u8 headers)
 }
 
 /*
- * Send the segment; the end must reply with a Terminate, and nothing after it. Return:
+ * Send the segment. The end must reply with a Terminate, and with nothing else. Return:
  * the Terminate's code, or -1.
  */
 static int answer(self_t *self, u8 headers)
@@ -221,7 +221,7 @@ static int answer(self_t *self, u8 headers)
 	return -1;
 }
 
-/* Whether no octet of any buffer has changed. */
+/* Whether all buffers are unchanged. */
 static bool untouched(self_t *self)
 {
 	int i, k;
@@ -271,7 +271,7 @@ TEST_F(iwarp, stags_beside_a_valid_one)
 		ASSERT_TRUE(fresh(self));
 		tagged(self, RDMAP_WRITE, stag_of(self, BOTH) ^ 1U << bit, BASE,
 		       1);
-		/* Skip the STag of another buffer. */
+		/* Skip another buffer's STag. */
 		if (iw_find(stag_of(self, BOTH) ^ 1U << bit))
 			continue;
 		EXPECT_EQ(DDP_ERR_STAG, answer(self, WHOLE));
@@ -287,7 +287,7 @@ TEST_F(iwarp, edges_of_a_buffer_are_in_it)
 	ASSERT_TRUE(goes(self));
 	tagged(self, RDMAP_WRITE, stag_of(self, WRITE_ONLY), BASE, LENGTH);
 	ASSERT_TRUE(goes(self));
-	/* If it is empty, STag and TO are ignored (RFC 5041 section 5.2). */
+	/* In an empty segment STag and TO are ignored (RFC 5041 section 5.2). */
 	tagged(self, RDMAP_WRITE, stag_of(self, NONE), ~0ULL, 0);
 	ASSERT_TRUE(goes(self));
 	untagged(self, RDMAP_SEND_SE, RDMAP_QUEUE_SEND, 1, 0, ROOM);
@@ -341,7 +341,7 @@ TEST_F(iwarp, reserved_bits_are_not_looked_at)
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, 1);
 	self->segment[0] |= 0x3c;
 	self->segment[1] |= 0x30;
-	/* This Send does not invalidate: the STag stays valid. */
+	/* This Send does not invalidate, so the STag stays valid. */
 	header->invalidate = htonl(stag_of(self, BOTH));
 	ASSERT_TRUE(goes(self));
 	EXPECT_EQ(0, iw_receive(&self->good, &message));
@@ -351,7 +351,7 @@ TEST_F(iwarp, reserved_bits_are_not_looked_at)
 	EXPECT_EQ(1, self->good.written);
 }
 
-/* Every opcode is sent wherever it is not allowed. */
+/* Send every opcode wherever it is not allowed. */
 TEST_F(iwarp, opcodes)
 {
 	unsigned int opcode, queue;
@@ -368,7 +368,7 @@ TEST_F(iwarp, opcodes)
 		}
 		if (opcode == RDMAP_WRITE)
 			continue;
-		/* A Read Response that was not requested. */
+		/* This Read Response was not requested. */
 		ASSERT_TRUE(fresh(self));
 		tagged(self, opcode, stag_of(self, BOTH), BASE, 4);
 		EXPECT_EQ(RDMAP_ERR_OPCODE, answer(self, WHOLE)) {
@@ -422,7 +422,7 @@ TEST_F(iwarp, sends_beyond_the_posted_buffers)
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 2, 0, 1);
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, answer(self, WHOLE));
 
-	/* The same message number again */
+	/* Use the same message number again. */
 	ASSERT_TRUE(fresh(self));
 	iw_post(&self->good, self->room, ROOM);
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, 1);
@@ -431,7 +431,7 @@ TEST_F(iwarp, sends_beyond_the_posted_buffers)
 	EXPECT_EQ(DDP_ERR_MSN, answer(self, WHOLE));
 }
 
-/* A Send in two segments, the second of which is wrong. */
+/* A Send has two segments, and the second is wrong. */
 TEST_F(iwarp, second_segments)
 {
 	const struct { u8 opcode; u32 msn, mo, len; int error; } rows[] = {
@@ -460,7 +460,7 @@ TEST_F(iwarp, second_segments)
 			TH_LOG("row %u", i);
 		}
 	}
-	/* The right segment */
+	/* This is the right segment. */
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 32, ROOM - 32);
 	ASSERT_TRUE(goes(self));
 	ASSERT_EQ(0, iw_receive(&self->good, &message));
@@ -482,13 +482,13 @@ TEST_F(iwarp, invalidation)
 	header->invalidate = htonl(stag_of(self, STRANGE));
 	EXPECT_EQ(RDMAP_ERR_INVALIDATE, answer(self, WHOLE));
 
-	/* The peer was never given this STag. */
+	/* The peer never received this STag. */
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND_INVALIDATE, RDMAP_QUEUE_SEND, 1, 0, 1);
 	header->invalidate = htonl(stag_of(self, LOCAL));
 	EXPECT_EQ(RDMAP_ERR_INVALIDATE, answer(self, WHOLE));
 
-	/* An invalidated STag is no longer valid. */
+	/* An STag that was invalidated is not valid. */
 	ASSERT_TRUE(fresh(self));
 	untagged(self, RDMAP_SEND_INVALIDATE, RDMAP_QUEUE_SEND, 1, 0, 1);
 	header->invalidate = htonl(stag_of(self, BOTH));
@@ -536,7 +536,7 @@ TEST_F(iwarp, read_requests_of_a_wrong_length)
 	}
 }
 
-/* A Read Request may arrive in any number of segments, as any message. */
+/* A Read Request, like any message, may arrive in several segments. */
 TEST_F(iwarp, read_requests_in_pieces)
 {
 	struct rdmap_read_request read;
@@ -569,7 +569,10 @@ TEST_F(iwarp, reads_that_were_not_negotiated)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, answer(self, WHOLE));
 }
 
-/* RFC 6581 section 9.2: MPA handles an FPDU without a ULPDU; the upper layer does not see it. */
+/*
+ * RFC 6581 section 9.2: MPA handles an FPDU without a ULPDU itself; the upper layer
+ * does not see it.
+ */
 TEST_F(iwarp, opens_with_an_empty_fpdu)
 {
 	struct iw_message message;
@@ -673,7 +676,7 @@ TEST_F(iwarp, terminates_that_are_too_short)
 	}
 }
 
-/* RFC 5040 section 5.4: nothing is answered, and nothing sent any longer. */
+/* RFC 5040 section 5.4: from then on nothing is answered or sent. */
 TEST_F(iwarp, a_terminate_ends_the_stream)
 {
 	u8 octet;
@@ -735,7 +738,7 @@ TEST_F(iwarp, errors_of_mpa_are_reported)
 
 	ASSERT_TRUE(by_hand(self, &peer));
 	untagged(self, RDMAP_SEND, RDMAP_QUEUE_SEND, 1, 0, ROOM);
-	/* The first FPDU has to be good, or the responder must not send. */
+	/* The first FPDU has to be good, so that the responder may send. */
 	ASSERT_EQ(0, peer_send(&peer, self->segment, self->length));
 	ASSERT_EQ(0, iw_receive(&self->good, &message));
 	n = peer_fpdu(&peer, self->segment, self->length, fpdu);
@@ -743,7 +746,7 @@ TEST_F(iwarp, errors_of_mpa_are_reported)
 	ASSERT_EQ(0, write_all(peer.fd, fpdu, n));
 	EXPECT_EQ(-1, iw_progress(&self->good));
 	EXPECT_EQ(MPA_TERM_CRC, self->good.sent);
-	/* The length, the header of DDP, the four octets, the CRC. */
+	/* The FPDU has the length, DDP's header, four octets and the CRC. */
 	ASSERT_EQ(28, read_all(peer.fd, fpdu, 28));
 	EXPECT_EQ(RDMAP_TERMINATE, fpdu[3] & RDMAP_OPCODE_MASK);
 	EXPECT_EQ(0x20, fpdu[20]);

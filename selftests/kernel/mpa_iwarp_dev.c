@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The iWARP end in the kernel, samples/mpa_ddp, with the calls of mpa_iwarp.h. */
+/* The kernel's iWARP end, samples/mpa_ddp, through the calls of mpa_iwarp.h. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "mpa_kmod.h"
 #include "samples/mpa_ddp/mpa_ddp.h"
 
-#define PATIENCE	100	/* seconds without a report */
-#define POSTED		0x100	/* ids that do not belong to a buffer */
+#define PATIENCE	100	/* seconds to wait for a report */
+#define POSTED		0x100	/* ids from here on are not those of buffers */
 
 int iw_dev_open(struct iw_end *end)
 {
@@ -38,7 +38,7 @@ static void look(struct iw_end *end)
 	end->ord = info.ord;
 }
 
-/* A Send has arrived, or a buffer is returned without one. */
+/* A Send has arrived, or its buffer comes back empty. */
 static void take_message(struct iw_end *end, const struct ddp_done *done)
 {
 	struct iw_message *message = &end->sends[done->id % IW_DEPTH];
@@ -93,7 +93,7 @@ static int read_done(struct iw_end *end, struct ddp_done *done, int ms)
 {
 	struct pollfd tells = { .fd = end->dev, .events = POLLIN };
 
-	/* Read first, as there is mostly a report. */
+	/* Read before polling, as there usually is a report. */
 	if (read(end->dev, done, sizeof(*done)) == sizeof(*done))
 		return 0;
 	if (poll(&tells, 1, ms) == 1 &&
@@ -189,7 +189,7 @@ int iw_dev_post(struct iw_end *end, u32 id, struct iw_message *message)
 	return ioctl(end->dev, DDP_POST, &post);
 }
 
-/* Post a send, and wait until it is done: then the caller may reuse the memory. */
+/* Post a send, and wait until it is done, so that the caller may reuse the memory. */
 static int send_and_wait(struct iw_end *end, struct ddp_post *post)
 {
 	end->posted_done = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The iWARP end in the kernel (samples/mpa_ddp) and its users: no report is lost, its
- * memory is limited, and users do not wait for each other.
+ * The kernel's iWARP end (samples/mpa_ddp) and its users: no report is lost, memory is
+ * limited, and users do not wait for each other.
  */
 
 #include <linux/userfaultfd.h>
@@ -21,7 +21,7 @@
 
 #define MEMORY		(4 << 20)
 #define PAGE		4096
-#define STRANGERS	280	/* more than a workqueue runs at once */
+#define STRANGERS	280	/* more work items than a workqueue runs at once */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
@@ -86,7 +86,7 @@ static u32 registered(int dev, const void *octets, u32 length, u32 access)
 	return ioctl(dev, DDP_REGISTER, &region) ? 0 : region.stag;
 }
 
-/* Read the next report of that kind, within @ms milliseconds. */
+/* Read the next report of this kind, within @ms milliseconds. */
 static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 {
 	while (poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -117,14 +117,14 @@ TEST_F(limits, events_before_a_bad_address)
 	struct ddp_post post = { .opcode = RDMAP_SEND };
 	struct ddp_done *done;
 
-	/* There is room for one report. */
+	/* There is space for one report. */
 	done = (void *)(self->memory + PAGE - sizeof(*done));
 	ASSERT_EQ(0, munmap(self->memory + PAGE, PAGE));
 	ASSERT_EQ(0, start_end(self->dev[1], self->fd[1]));
 	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, done, 5000));
 	for (post.id = 0; post.id < 3; post.id++)
 		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &post));
-	/* Three FPDUs: all have been sent. */
+	/* Three FPDUs have arrived: all posts were sent. */
 	ASSERT_EQ(72, read_all(self->fd[0], self->memory, 72));
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 5000));
 	EXPECT_EQ(sizeof(*done), read(self->dev[1], done, 3 * sizeof(*done)));
@@ -148,13 +148,13 @@ TEST_F(limits, who_waits_is_woken_once_for_many)
 	ASSERT_TRUE(told(self->dev[1], DDP_STARTED, &done, 5000));
 	epoll = epoll_create1(0);
 	ASSERT_EQ(0, epoll_ctl(epoll, EPOLL_CTL_ADD, self->dev[1], &event));
-	/* The first post is reported; the report is not read. */
+	/* The first post is reported, but the report is not read. */
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
 	ASSERT_EQ(24, read_all(self->fd[0], self->memory, 24));
 	ASSERT_EQ(1, epoll_wait(epoll, &event, 1, 5000));
 	for (i = 0; i < 3; i++)
 		ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
-	/* All posts are cancelled. */
+	/* This cancels all posts. */
 	ASSERT_EQ(0, shutdown(self->fd[0], SHUT_WR));
 	ASSERT_EQ(0, recv(self->fd[0], self->memory, PAGE, 0));
 	EXPECT_EQ(0, epoll_wait(epoll, &event, 1, 200));
@@ -174,13 +174,16 @@ TEST_F(limits, regions_have_a_limit)
 	}
 	EXPECT_EQ(0, registered(self->dev[0], self->memory, 1, 0));
 	EXPECT_EQ(ENOSPC, errno);
-	/* Each end has regions of its own. */
+	/* Each end has its own regions. */
 	EXPECT_NE(0, registered(self->dev[1], self->memory, 1, 0));
 	ASSERT_EQ(0, ioctl(self->dev[0], DDP_DEREGISTER, &stag));
 	EXPECT_NE(0, registered(self->dev[0], self->memory, 1, 0));
 }
 
-/* In a child: open an end as an ordinary user who may lock @locked octets. Return: it, or -1. */
+/*
+ * In a child: open an end as an ordinary user who may lock @locked octets. Return: the
+ * end, or -1.
+ */
 static int users_end(rlim_t locked)
 {
 	const struct rlimit limit = { .rlim_cur = locked, .rlim_max = locked };
@@ -192,8 +195,8 @@ static int users_end(rlim_t locked)
 }
 
 /*
- * Run a program that registers @length octets and exits. A child of it keeps the end open
- * until the other end of a pipe is closed. Return: 0, or the errno of registering.
+ * Run a process that registers @length octets and exits. Its child keeps the end open
+ * until the other end of a pipe closes. Return: 0, or the errno of registering.
  */
 static int generation(self_t *self, u32 length, const int pipe[2])
 {
@@ -201,7 +204,7 @@ static int generation(self_t *self, u32 length, const int pipe[2])
 	pid_t pid;
 	u8 octet;
 
-	/* Without this it might use huge pages. */
+	/* Prevent huge pages. */
 	madvise(self->memory, MEMORY, MADV_NOHUGEPAGE);
 	pid = fork();
 	if (!pid) {
@@ -226,9 +229,9 @@ TEST_F(limits, regions_count_for_the_user)
 
 	ASSERT_EQ(0, pipe(child));
 	ASSERT_EQ(0, generation(self, 10 * PAGE, child));
-	/* Too many, together with the octets of a program that has exited. */
+	/* It is too much, together with the octets of the process that has exited. */
 	EXPECT_EQ(ENOMEM, generation(self, 10 * PAGE, child));
-	/* Octets are charged until the last user has closed the end. */
+	/* Octets are charged until the last user closes the end. */
 	close(child[1]);
 	ASSERT_EQ(0, pipe(child));
 	while (generation(self, 10 * PAGE, child))
@@ -236,10 +239,7 @@ TEST_F(limits, regions_count_for_the_user)
 	close(child[1]);
 }
 
-/*
- * A process that registers memory, and exits with unsent data in a socket that
- * lingers.
- */
+/* Run a process that registers memory, and exits with unsent data in a lingering socket. */
 static int lingering_generation(self_t *self, u32 length)
 {
 	const struct linger linger = { .l_onoff = 1, .l_linger = 1000 };
@@ -263,7 +263,7 @@ static int lingering_generation(self_t *self, u32 length)
 		return -1;
 	if (WIFEXITED(status))
 		return WEXITSTATUS(status);
-	/* The last user that closes it waits here, unless the end was left before. */
+	/* The last close lingers: leave it to the end's work item, ddp_leave(). */
 	close(self->fd[1]);
 	self->fd[1] = -1;
 	return kill(pid, SIGKILL) || waitpid(pid, &status, 0) != pid ? -1 : 0;
@@ -275,7 +275,7 @@ TEST_F(limits, regions_do_not_linger_with_the_socket)
 
 	close(self->dev[0]);
 	close(self->dev[1]);
-	/* The memory of earlier processes is freed soon. */
+	/* Memory of earlier processes is freed soon. */
 	while ((rc = lingering_generation(self, 10 * PAGE)) == ENOMEM &&
 	       tries++ < 50)
 		usleep(100000);
@@ -286,12 +286,12 @@ TEST_F(limits, regions_do_not_linger_with_the_socket)
 		usleep(100000);
 	EXPECT_EQ(0, rc);
 	close(child[1]);
-	/* A reset ends the lingering. */
+	/* A RST ends the lingering. */
 	hang_up(self->fd[0]);
 	self->fd[0] = -1;
 }
 
-/* Return: the size of a huge page: 1 MiB on s390x, 4 MiB on i386; 0: there are none. */
+/* Return: the size of a huge page, 1 MiB on s390x, 4 MiB on i386; 0 without huge pages. */
 static size_t huge_page(void)
 {
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "r");
@@ -304,7 +304,7 @@ static size_t huge_page(void)
 	return size;
 }
 
-/* Return: 0, or the errno of registering an octet of a huge page; -1: there is none. */
+/* Register an octet of a huge page. Return: 0 or errno; -1 without a huge page. */
 static int huge_octet(size_t size, rlim_t locked)
 {
 	int status, dev;
@@ -346,7 +346,7 @@ struct holder {
 	u8 *page;
 };
 
-/* Copies from a page that is not available, with the socket locked. */
+/* In a thread, copy from a page that is not available, with the socket locked. */
 static void *hold_socket(void *arg)
 {
 	const struct holder *holder = arg;
@@ -355,7 +355,7 @@ static void *hold_socket(void *arg)
 	return NULL;
 }
 
-/* Have page faults in this memory wait. Return: a userfaultfd, or -1. */
+/* Make page faults in this memory wait. Return: a userfaultfd, or -1. */
 static int absent(u8 *memory, size_t len)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -370,7 +370,7 @@ static int absent(u8 *memory, size_t len)
 	       ioctl(fd, UFFDIO_REGISTER, &range) ? -1 : fd;
 }
 
-/* An end with something to send, whose socket is locked by the program. */
+/* Open an end that has something to send, while the program locks its socket. */
 static bool held(struct holder *holder, int faults)
 {
 	struct ddp_post post = { .opcode = RDMAP_SEND };
@@ -416,7 +416,7 @@ TEST_F(limits, locked_sockets_of_others)
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &buffer));
 	ASSERT_EQ(0, ioctl(self->dev[0], DDP_POST, &post));
 	EXPECT_TRUE(told(self->dev[1], DDP_RECEIVED, &done, 5000));
-	/* The waiting faults continue. */
+	/* Let the waiting faults continue. */
 	close(faults);
 }
 
@@ -433,7 +433,7 @@ static int unload(void)
 	return kmod_do("rmmod mpa_ddp 2>/dev/null");
 }
 
-/* The last user of an end may be another task, or the kernel's own thread. */
+/* An end's last user may be another task, or the kernel's own thread. */
 TEST_F(limits, closing_does_not_wait_for_the_socket)
 {
 	int faults, tries = 0;
@@ -453,7 +453,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 	until.tv_sec += 5;
 	ASSERT_EQ(0, pthread_create(&closer, NULL, close_end, &holder));
 	EXPECT_EQ(0, pthread_timedjoin_np(closer, NULL, &until));
-	/* The module's code is still needed. */
+	/* The module's code is still in use. */
 	EXPECT_NE(0, unload());
 	close(faults);
 	while (unload())
@@ -462,7 +462,7 @@ TEST_F(limits, closing_does_not_wait_for_the_socket)
 
 /* ---- the peer's Reads ---- */
 
-/* A simulated peer requests @length octets from the start of a region. */
+/* Request @length octets at the start of a region, as the peer. */
 static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 {
 	struct ddp_untagged header = {
@@ -479,7 +479,7 @@ static bool asks(self_t *self, u32 msn, u32 stag, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(ulpdu));
 }
 
-/* Return: the opcode of the end's next message; skip segments of the current one. */
+/* Return: the opcode of the end's next message; skip segments of the present message. */
 static int next_message(self_t *self)
 {
 	static u8 fpdu[MPA_ULPDU_MAX + 8];
@@ -489,7 +489,7 @@ static int next_message(self_t *self)
 		if (read_all(self->fd[0], fpdu, 2) != 2)
 			return -1;
 		len = (fpdu[0] << 8 | fpdu[1]) + 2;
-		/* A pad and the CRC. */
+		/* Skip the pad and the CRC. */
 		len = (len + 3) / 4 * 4 + 4;
 		if (read_all(self->fd[0], fpdu + 2, len - 2) != len - 2)
 			return -1;
@@ -504,7 +504,7 @@ static void drain(self_t *self)
 		;
 }
 
-/* A peer that always has Reads outstanding. */
+/* The peer always has Reads outstanding. */
 TEST_F(limits, sends_among_the_peers_reads)
 {
 	struct ddp_post send = { .opcode = RDMAP_SEND };
@@ -515,7 +515,7 @@ TEST_F(limits, sends_among_the_peers_reads)
 	ASSERT_NE(0, stag);
 	for (msn = 1; msn <= DDP_READS_MAX; msn++)
 		ASSERT_TRUE(asks(self, msn, stag, MEMORY));
-	/* The first answer has begun, and is more than TCP takes. */
+	/* The first response has begun, and has more octets than TCP takes. */
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_POST, &send));
 	EXPECT_EQ(RDMAP_READ_RESPONSE, next_message(self));
@@ -532,7 +532,7 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 	stag = registered(self->dev[1], self->memory, MEMORY, DDP_REMOTE_READ);
 	ASSERT_NE(0, stag);
 	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
-	/* The answer has begun, and is more than TCP takes. */
+	/* The response has begun, and has more octets than TCP takes. */
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	for (msn = 2; msn <= DDP_READS_MAX; msn++)
 		ASSERT_TRUE(asks(self, msn, stag, MEMORY));
@@ -545,7 +545,7 @@ TEST_F(limits, a_read_that_is_being_answered_is_under_way)
 	EXPECT_EQ(DDP_ERR_NO_BUFFER, done.error);
 }
 
-/* DDP_READS_MAX Reads outstanding: each response is followed by a new request. */
+/* There are DDP_READS_MAX outstanding Reads. A new request follows each response. */
 TEST_F(limits, reads_one_after_the_other)
 {
 	u32 stag, msn, i;
@@ -573,7 +573,7 @@ TEST_F(limits, a_response_that_breaks_off)
 	ASSERT_TRUE(asks(self, 1, stag, MEMORY));
 	ASSERT_EQ(POLLIN, poll_for(self->fd[0], POLLIN, 5000));
 	ASSERT_EQ(0, ioctl(self->dev[1], DDP_DEREGISTER, &stag));
-	/* Make room for more of the response, whose memory is gone. */
+	/* Make space for more of the response, whose memory is gone. */
 	drain(self);
 	ASSERT_TRUE(told(self->dev[1], DDP_TERMINATE_SENT, &done, 5000));
 	EXPECT_EQ(RDMAP_ERR_LOCAL, done.error);
@@ -583,7 +583,7 @@ TEST_F(limits, a_response_that_breaks_off)
 
 /* ---- a Terminate that cannot be sent ---- */
 
-/* Whether the peer takes no more: octets are queued, and none is in flight. */
+/* Whether the peer takes no more octets: some are queued, and none in flight. */
 static bool is_full(int fd)
 {
 	int queued = 0, unsent = 0;
@@ -610,9 +610,7 @@ static bool window_is_closed(self_t *self)
 	while (!is_full(self->fd[1]))
 		if (tries++ > 5000 || usleep(1000))
 			return false;
-	/*
-	 * TCP's send buffer is more than full, so that a Terminate does not fit either.
-	 */
+	/* TCP's send buffer is more than full, so that not even a Terminate fits. */
 	if (setsockopt(self->fd[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)))
 		return false;
 	return !ioctl(self->dev[1], DDP_POST, &buffer) &&
@@ -633,7 +631,7 @@ TEST_F(limits, a_terminate_that_does_not_go)
 		posts += done.status == -ECANCELED;
 	}
 	EXPECT_EQ(2, posts);
-	/* The peer has time to read. */
+	/* Leave the peer time to read. */
 	ASSERT_EQ(POLLIN, poll_for(self->dev[1], POLLIN, 20000));
 	ASSERT_EQ(sizeof(done), read(self->dev[1], &done, sizeof(done)));
 	EXPECT_EQ(DDP_ENDED, done.what);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The order in which the iWARP end in the kernel (samples/mpa_ddp) reports
- * posts and the end of the stream; and what remains for the program after closing.
- * The peer is simulated, or another end.
+ * The order in which the kernel's iWARP end (samples/mpa_ddp) reports posts and the end
+ * of the stream, and the state that closing leaves. The peer is simulated, or another
+ * end.
  */
 
 #include <sys/mman.h>
@@ -15,19 +15,19 @@
 #include "samples/mpa_ddp/wire.h"
 
 #define MEMORY		(8 << 20)
-#define READ_SINK	100	/* octets that each Read requests */
-#define ROOM		100	/* for a Send */
+#define READ_SINK	100	/* number of octets that each Read requests */
+#define ROOM		100	/* size of the buffer for a Send */
 
 FIXTURE(posts)
 {
-	int fd[2];		/* the peer's; the end's */
+	int fd[2];		/* peer, end */
 	int dev[2];
 	struct peer peer;
 	u8 *memory;
-	u32 stag;		/* for all memory, of dev[1] */
+	u32 stag;		/* dev[1]'s STag for all the memory */
 };
 
-/* Open two sockets, and two ends that have no socket yet. */
+/* Open two sockets, and two ends without a socket. */
 static bool opened(struct _test_data_posts *self)
 {
 	struct ddp_region region = {
@@ -83,7 +83,7 @@ static bool starts(int dev, int fd, const struct mpa_start *start)
 	return !ioctl(dev, DDP_ATTACH, &fd) && !ioctl(dev, DDP_START, start);
 }
 
-/* Start directly in Full Operation; the test itself writes the peer's octets. */
+/* Start in Full Operation directly; the test writes the peer's octets. */
 static bool direct(self_t *self)
 {
 	const struct mpa_start start = {
@@ -93,7 +93,7 @@ static bool direct(self_t *self)
 	return starts(self->dev[1], self->fd[1], &start);
 }
 
-/* Start both ends in the kernel; dev[1] is the initiator; @reads: IRD and ORD of both. */
+/* Start both ends in the kernel; dev[1] is the initiator. @reads: IRD and ORD of both. */
 static bool negotiated(self_t *self, u32 reads, u32 flags)
 {
 	const struct mpa_start responder = {
@@ -119,7 +119,7 @@ static bool posts(self_t *self, u64 id, u32 opcode, u32 length)
 	return !ioctl(self->dev[1], DDP_POST, &post);
 }
 
-/* Read the next report of an end, if there is one within @ms milliseconds. */
+/* Read the next report of an end, within @ms milliseconds. */
 static bool tells(int dev, struct ddp_done *done, int ms)
 {
 	return poll_for(dev, POLLIN, ms) == POLLIN &&
@@ -134,7 +134,7 @@ static bool told(int dev, u32 what, struct ddp_done *done, int ms)
 	return false;
 }
 
-/* Whether the next post reported is this one. */
+/* Whether the next reported post is this one. */
 static bool done_next(self_t *self, u64 id, int status)
 {
 	struct ddp_done done = {};
@@ -148,7 +148,7 @@ static bool done_next(self_t *self, u64 id, int status)
 	return false;
 }
 
-/* Return: the status with which the stream ends, or 1. */
+/* Return: the status of the stream's end, or 1. */
 static int ends_with(self_t *self)
 {
 	struct ddp_done done;
@@ -182,7 +182,7 @@ static bool peer_tagged(self_t *self, u8 opcode, u8 ddp, u32 length)
 	return !peer_send(&self->peer, ulpdu, sizeof(header) + length);
 }
 
-/* Whether the peer receives this number of Read Requests and empty Sends. */
+/* Whether the peer receives exactly these Read Requests and empty Sends. */
 static bool peer_gets(self_t *self, u32 requests, u32 sends)
 {
 	size_t len = requests * 52 + sends * 24;
@@ -212,7 +212,7 @@ TEST_F(posts, untagged_headers_field_by_field)
 		ASSERT_TRUE(posts(self, i, rows[i].opcode, i < 4 ? 0 : READ_SINK));
 		ASSERT_EQ(rows[i].len, read_all(self->fd[0], fpdu, rows[i].len));
 		header = (const void *)(fpdu + 2);
-		/* Both versions are 1, and nothing else is set but L. */
+		/* Both versions are 1, and only the flag L is set. */
 		EXPECT_EQ(0x41, header->control.ddp);
 		EXPECT_EQ(0x40 | rows[i].opcode, header->control.rdmap);
 		EXPECT_EQ(rows[i].stag, ntohl(header->invalidate)) {
@@ -236,7 +236,7 @@ TEST_F(posts, sends_after_a_read)
 	ASSERT_TRUE(posts(self, 2, RDMAP_READ_REQUEST, READ_SINK));
 	ASSERT_TRUE(posts(self, 3, RDMAP_SEND, 0));
 	ASSERT_TRUE(posts(self, 4, RDMAP_SEND, 0));
-	/* All posts have been sent, but the Read is not done. */
+	/* All posts were sent, but the Read is not done. */
 	ASSERT_TRUE(peer_gets(self, 1, 3));
 	EXPECT_TRUE(done_next(self, 1, 0));
 	EXPECT_FALSE(tells(self->dev[1], &done, 200)) {
@@ -248,7 +248,7 @@ TEST_F(posts, sends_after_a_read)
 	EXPECT_TRUE(done_next(self, 4, 0));
 }
 
-/* More Reads than may be outstanding: some were sent, one is done, others wait. */
+/* There are more Reads than may be outstanding: some were sent, one is done, others wait. */
 TEST_F(posts, cancelled_in_their_order)
 {
 	u32 id;
@@ -343,7 +343,7 @@ TEST_F(posts, the_peer_ends_the_stream_when_all_is_done)
 	EXPECT_EQ(0, ends_with(self));
 }
 
-/* The buffer is no longer registered: nothing can be placed there. */
+/* The buffer is no longer registered, so nothing can be placed there. */
 TEST_F(posts, a_send_to_a_region_that_is_gone)
 {
 	struct ddp_done done;
@@ -393,7 +393,7 @@ TEST_F(posts, the_peer_ends_the_stream_without_a_response)
 	EXPECT_EQ(-ECONNRESET, ends_with(self));
 }
 
-/* A Send that TCP does not take completely. */
+/* TCP does not take a whole Send. */
 TEST_F(posts, the_peer_ends_the_stream_while_it_is_sent_to)
 {
 	ASSERT_TRUE(direct(self));
@@ -418,7 +418,7 @@ TEST_F(posts, no_terminate_after_a_bad_first_fpdu)
 	ASSERT_TRUE(starts(self->dev[1], self->fd[1], &start));
 	ASSERT_EQ(FRAME_LEN, read_all(self->fd[0], frame, FRAME_LEN));
 	memset(frame, 0, FRAME_LEN);
-	/* An FPDU of four octets, whose CRC is not 0. */
+	/* This FPDU has four octets, and its CRC is not 0. */
 	frame[1] = 2;
 	ASSERT_EQ(0, write_all(self->fd[0], frame, 8));
 	do {
@@ -431,7 +431,7 @@ TEST_F(posts, no_terminate_after_a_bad_first_fpdu)
 
 /* ---- what is left to the program ---- */
 
-/* Whether the stream has not ended after the octets received. */
+/* Whether the stream has not ended after these octets. */
 static bool goes_on(self_t *self)
 {
 	while (poll_for(self->fd[0], POLLIN, 20) == POLLIN)
@@ -440,7 +440,7 @@ static bool goes_on(self_t *self)
 	return true;
 }
 
-/* An end is closed while it sends; the program still owns the socket. */
+/* Close an end while it sends. The program still owns the socket. */
 TEST_F(posts, closing_an_end_does_not_shut_the_socket)
 {
 	int status, tries;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RDMA Reads of the iWARP end in the kernel (samples/mpa_ddp), with the
- * segments of their responses in any order: each segment is counted for its Read, and
- * a Read is reported as done only when all of its octets have arrived.
+ * RDMA Reads of the kernel's iWARP end (samples/mpa_ddp), with response segments in any
+ * order: each segment counts for its Read, and a Read is reported as done only when all
+ * its octets have arrived.
  */
 
 #include "mpa_test.h"
@@ -15,20 +15,20 @@
 #define MEMORY		65536
 #define STREAM		(256 << 10)
 #define SEGMENTS	512
-#define REQUEST		52	/* FPDU of a Read Request */
+#define REQUEST		52	/* octets of a Read Request's FPDU */
 
 FIXTURE(reads)
 {
-	int fd[2];		/* the peer's, which the test forges; the end's */
+	int fd[2];		/* peer, whose segments are forged; end */
 	int dev;
 	u32 stag;
 	u64 posted;
 	struct peer peer;
 	struct forger forger;
 	u8 *stream;		/* octets that the peer sends */
-	u32 n;			/* its segments */
-	u32 at[SEGMENTS + 1];	/* where each begins */
-	u32 error;		/* of a Terminate that was sent */
+	u32 n;			/* number of its segments */
+	u32 at[SEGMENTS + 1];	/* where each segment begins */
+	u32 error;		/* error of the Terminate that was sent */
 	u8 *memory;
 };
 
@@ -71,7 +71,7 @@ static void close_end(struct _test_data_reads *self)
 FIXTURE_SETUP(reads)
 {
 	ASSERT_EQ(0, own_netns());
-	/* Forged segments have been received when the call returns. */
+	/* On one processor forged segments are received when the call returns. */
 	ASSERT_EQ(0, one_processor());
 	if (access("/dev/mpa_ddp", F_OK))
 		ASSERT_EQ(0, kmod_do("insmod $MODULES/samples/mpa_ddp/mpa_ddp.ko"));
@@ -89,7 +89,7 @@ FIXTURE_TEARDOWN(reads)
 
 #define self_t struct _test_data_reads
 
-/* Post a Read of @length octets to @to; its request has been sent on return. */
+/* Post a Read of @length octets to @to. On return its request is sent. */
 static bool post(self_t *self, u64 to, u32 length)
 {
 	struct ddp_post post = {
@@ -137,7 +137,7 @@ static bool arrive(self_t *self, const u32 *order, u32 n)
 	return true;
 }
 
-/* The number of Reads reported as done, in their order, until no report follows. */
+/* Return: the number of Reads reported as done, in order, until no report follows. */
 static int done(self_t *self, int ms)
 {
 	struct ddp_done done;
@@ -172,7 +172,7 @@ static u64 placed(self_t *self)
 	return info.placed;
 }
 
-/* Whether that many octets are placed, at once or when the work item has run. */
+/* Whether this number of octets is placed, at once or once the work item has run. */
 static bool places(self_t *self, u64 octets)
 {
 	long until = now_ms() + 20000;
@@ -259,7 +259,7 @@ TEST_F(reads, octets_that_came_twice)
 	EXPECT_EQ(DDP_ERR_BOUNDS, self->error);
 }
 
-/* A response in more pieces than the end can record. */
+/* A response arrives in more pieces than the end can record. */
 TEST_F(reads, every_other_segment_first)
 {
 	u32 i;
@@ -284,7 +284,8 @@ TEST_F(reads, every_other_segment_first)
 #define SINK		6000
 
 /*
- * Reads of random lengths, some empty; @apart: distance of their sinks, 0: the same one.
+ * Post Reads of random lengths, some empty. @apart: distance between their sinks; 0:
+ * they share one.
  */
 static bool many_reads(self_t *self, u32 apart, u32 lengths[READS])
 {
@@ -307,7 +308,7 @@ static bool many_reads(self_t *self, u32 apart, u32 lengths[READS])
 	return true;
 }
 
-/* Shuffle: each entry is swapped with one less than @reach entries after it. */
+/* Shuffle: swap each entry with one of the @reach - 1 entries after it. */
 static void shuffle(u32 *order, u32 n, u32 reach)
 {
 	u32 i, j, was;

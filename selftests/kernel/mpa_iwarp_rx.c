@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The iWARP end: receiving. First DDP's checks (RFC 5041 section 7.1), then
- * RDMAP's (RFC 5040 section 7.2), then the octets are placed.
+ * The iWARP end: receiving. DDP's checks (RFC 5041 section 7.1) come first, then
+ * RDMAP's (RFC 5040 section 7.2); then the octets are placed.
  */
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 
 #include "mpa_iwarp.h"
 
-/* A received segment. */
 struct segment {
 	const u8 *octets;
 	u32 length;
@@ -27,7 +26,7 @@ static bool is_last(const struct segment *segment)
 	return control_of(segment)->ddp & DDP_LAST;
 }
 
-/* Whether @length octets from @to on are within a buffer. Return: 0, or the error. */
+/* Whether @length octets from @to on are in a buffer. Return: 0, or the error. */
 static int check_range(const struct iw_buffer *buffer, u64 to, u64 length, int wraps,
 		       int bounds)
 {
@@ -39,7 +38,7 @@ static int check_range(const struct iw_buffer *buffer, u64 to, u64 length, int w
 	return 0;
 }
 
-/* RFC 5041 section 7.1, for tagged segments that are not empty */
+/* RFC 5041 section 7.1, for tagged segments that are not empty. */
 static int check_tagged(const struct iw_end *end, const struct segment *segment,
 			const struct iw_buffer *buffer)
 {
@@ -50,7 +49,7 @@ static int check_tagged(const struct iw_end *end, const struct segment *segment,
 		return DDP_ERR_STAG;
 	if (buffer->end != end)
 		return DDP_ERR_STREAM;
-	/* There is no code for access: the STag is invalid for this. */
+	/* DDP has no error code for access: report an invalid STag. */
 	if (opcode == RDMAP_WRITE && !(buffer->access & IW_REMOTE_WRITE))
 		return DDP_ERR_STAG;
 	return check_range(buffer, __be64_to_cpu(header->to),
@@ -64,7 +63,7 @@ static int check_rdmap(const struct segment *segment)
 	return 0;
 }
 
-/* It must match the Read's request (RFC 5040 section 5.2.2). */
+/* The segment must match the Read's request (RFC 5040 section 5.2.2). */
 static int take_response(struct iw_end *end, const struct segment *segment)
 {
 	const struct ddp_tagged *header = (const void *)segment->octets;
@@ -115,7 +114,7 @@ static int take_tagged(struct iw_end *end, const struct segment *segment)
 	return error;
 }
 
-/* The buffer in which a queue's message is reassembled; NULL: none. */
+/* Return: the buffer in which a queue's message is reassembled, or NULL. */
 static u8 *room_of(struct iw_end *end, u32 queue, u32 *room)
 {
 	struct iw_message *message = &end->sends[end->arrived % IW_DEPTH];
@@ -133,7 +132,7 @@ static u8 *room_of(struct iw_end *end, u32 queue, u32 *room)
 	}
 }
 
-/* RFC 5041 section 7.1, for untagged segments */
+/* RFC 5041 section 7.1, for untagged segments. */
 static int check_untagged(struct iw_end *end, const struct segment *segment,
 			  u32 queue, u8 **into)
 {
@@ -155,7 +154,7 @@ static int check_untagged(struct iw_end *end, const struct segment *segment,
 	return 0;
 }
 
-/* RFC 5040 section 7.2, for Read Requests that are not empty */
+/* RFC 5040 section 7.2, for Read Requests that are not empty. */
 static int check_source(const struct iw_end *end, const struct iw_buffer *source,
 			u64 to, u32 length)
 {
@@ -179,7 +178,7 @@ static int take_request(struct iw_end *end, u32 message_len)
 
 	if (message_len != sizeof(*request))
 		return RDMAP_ERR_UNSPECIFIED;
-	/* If it is empty, neither STag nor offset may be checked. */
+	/* For an empty request neither STag nor offset may be checked. */
 	if (length) {
 		source = iw_find(__be32_to_cpu(request->source_stag));
 		error = check_source(end, source, to, length);

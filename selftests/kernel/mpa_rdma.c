@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Transfer a large memory region between two of the kernel's iWARP ends
- * (samples/mpa_ddp): by RDMA Writes of the client, RDMA Reads of the server, or
- * Sends. The server compares, and prints the number of octets placed while
- * earlier ones were missing, and the time.
+ * Transfer a large memory region between two kernel iWARP ends (samples/mpa_ddp): by
+ * the client's RDMA Writes, the server's RDMA Reads, or Sends. The server compares the
+ * octets. It prints the number of octets placed while earlier ones were missing, and
+ * the time.
  */
 
 #include <errno.h>
@@ -20,9 +20,9 @@
 #include "samples/mpa_ddp/mpa_ddp.h"
 
 #define BASE	0x123456789000	/* tagged offset of the first octet */
-#define DEPTH	16		/* posts at once */
+#define DEPTH	16		/* maximum of outstanding posts */
 
-/* The description of its memory that each end sends. */
+/* Each end's description of its memory, which it sends. */
 struct rdma_info {
 	__be64 to;
 	__be32 stag;
@@ -56,7 +56,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Return: octet @n of the memory. No two pieces are equal. */
+/* Return: octet @n of the memory. All pieces differ. */
 static u8 octet(u32 n)
 {
 	return (n * 2654435761U) >> 24 ^ n >> 16;
@@ -102,10 +102,10 @@ static void tell(void)
 		fail("Send");
 }
 
-/* Post buffers for the peer's Sends, which may arrive as soon as this end has started. */
+/* Post buffers for the peer's Sends, which may arrive once this end has started. */
 static void listen_for_all(void)
 {
-	/* Buffers for pieces of the memory are posted after the first one. */
+	/* Buffers for pieces of the memory follow the first buffer. */
 	u32 n = options.server && options.mode == SEND ? 1 : 2;
 
 	while (n--)
@@ -127,7 +127,7 @@ static void hear(void)
 
 /* ---- the memory ---- */
 
-/* Post a piece, and wait for one if there are too many outstanding. */
+/* Post a piece. First wait if too many are outstanding. */
 static void post_piece(u32 opcode, u32 i, u32 *under_way)
 {
 	u32 off = i * options.chunk;
@@ -162,7 +162,7 @@ static void await_piece(u32 *under_way)
 		--*under_way;
 }
 
-/* Transfer all of the memory, piece by piece. */
+/* Transfer the whole memory, piece by piece. */
 static void move(u32 opcode)
 {
 	u32 pieces = (options.size + options.chunk - 1) / options.chunk;
@@ -188,11 +188,11 @@ static void client(void)
 	} else if (options.mode == SEND) {
 		move(RDMAP_SEND);
 	}
-	/* Wait until the server has compared. */
+	/* Wait until the server has compared the octets. */
 	hear();
 }
 
-/* Receive Sends, each into a piece of the memory; first post buffers for all of them. */
+/* Receive Sends into the memory, a piece each. Post buffers for all of them first. */
 static void receive(void)
 {
 	u32 pieces = (options.size + options.chunk - 1) / options.chunk;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rping of Debian's rdmacm-utils over mpa: either end, against itself or against rping on
- * an RDMA device. In each round the client names a buffer, which the server reads; then a
- * second one, to which the server writes the same. The client compares.
+ * rping of Debian's rdmacm-utils over mpa: either end, against itself or against rping
+ * on an RDMA device. In each round the client names a buffer, and the server reads it;
+ * then the client names a second one, and the server writes the same octets to it. The
+ * client compares them.
  */
 
 #include <errno.h>
@@ -14,9 +15,9 @@
 
 #include "mpa_iwarp.h"
 
-#define MOST		1048576	/* octets in a round */
-#define CLIENT_BASE	0x7fff12345001	/* differs from the buffers' real addresses */
-#define EXCHANGE	16		/* what rdma_client and rdma_server send */
+#define MOST		1048576	/* maximum number of octets in a round */
+#define CLIENT_BASE	0x7fff12345001	/* not the buffers' real address */
+#define EXCHANGE	16		/* octets that rdma_client and rdma_server send */
 
 /* The content of each of rping's Sends. */
 struct rping_info {
@@ -66,7 +67,10 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* Random lengths, of ten bits about as likely as of twenty; the limits first. */
+/*
+ * Return: a random length, of ten to twenty bits with equal probability; the limits
+ * come first.
+ */
 static u32 size_of(unsigned long round)
 {
 	u64 random = (options.seed + round) * 0x9e3779b97f4a7c15;
@@ -82,7 +86,7 @@ static u32 size_of(unsigned long round)
 	return options.least + (random >> 8) % (span >> random % bits) + 1;
 }
 
-/* The content with which rping fills its buffer. */
+/* Fill the buffer as rping does. */
 static void fill(u8 *buf, u32 size, unsigned long round)
 {
 	int used = snprintf((char *)buf, size, "rdma-ping-%lu: ", round);
@@ -188,7 +192,7 @@ static void server(void)
 		size = server_reads(buffer);
 		send_info(NULL, 0);
 		info = receive_info();
-		/* rping writes back up to the first octet that is 0. */
+		/* rping writes back all octets up to the first 0. */
 		size = strnlen((char *)source, size - 1) + 1;
 		if (iw_write(&end, __be32_to_cpu(info.stag),
 			     __be64_to_cpu(info.to), source, size))
@@ -202,7 +206,7 @@ static void server(void)
 	}
 }
 
-/* One Send each way, as in rdma_client and rdma_server. */
+/* One Send each way, like rdma_client and rdma_server. */
 static void exchange(void)
 {
 	struct iw_message message;
@@ -394,7 +398,7 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	start->role = options.server ? MPA_ROLE_RESPONDER : MPA_ROLE_INITIATOR;
-	/* A responder names only the RTR indications that it has. */
+	/* A responder names only RTR indications that it supports. */
 	if (options.server)
 		start->flags &= ~(MPA_START_ENHANCED | MPA_START_P2P);
 	if (start->revision < 2) {
@@ -405,7 +409,7 @@ int main(int argc, char **argv)
 	}
 	if (iw_open(&end, options.kernel))
 		fail("the kernel's end");
-	/* The peer may send as soon as this end has started. */
+	/* The peer may send once this end has started. */
 	for (i = 0; i < 2; i++)
 		iw_post(&end, &in[i], sizeof(in[i]));
 	fd = connected();

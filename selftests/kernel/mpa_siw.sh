@@ -1,21 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Two iWARP ends over mpa (mpa_rping), in user space and in the kernel
-# (samples/mpa_ddp), against Linux's own, siw, with the programs of rdmacm-utils;
-# and the first against itself with markers, which siw does not have.
+# iWARP ends over mpa (mpa_rping), in user space and in the kernel (samples/mpa_ddp),
+# against siw, Linux's own, with the programs of rdmacm-utils. With markers, which siw
+# lacks, mpa_rping runs against itself.
 #
 #   netns alpha                          netns beta
 #   mpa_rping, mpa                       rping, siw
 #   10.5.4.1  va ------------------- vb  10.5.4.2
 #
-# Only on 6.1, for which scripts/siw builds siw; MPA_SIW is its path.
-# MPA_SIW_ROUNDS: the number of rounds with mixed sizes each way, default 300.
-# MPA_WIRE_DIR keeps the captures, and next to the one of bad input the expected
-# Terminates.
+# Only on 6.1, for which scripts/siw builds siw; MPA_SIW is its path. MPA_SIW_ROUNDS:
+# the number of rounds with mixed sizes each way, default 300. MPA_WIRE_DIR keeps the
+# captures, and the Terminates expected for bad input.
 #
-# On a busy machine siw once sent an FPDU whose CRC covered its payload twice. If that
-# happens, this end sends Terminate 2002, and the capture shows the error.
+# On a busy machine siw once sent an FPDU whose CRC covered the payload twice. This end
+# then sends Terminate 2002, and the capture shows the error.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,7 +37,7 @@ trap cleanup EXIT
 hosts_down
 hosts_up 1500
 
-# use_siw WHICH: siw or siw-p2p. Without open connections, or it would hang.
+# use_siw WHICH: siw or siw-p2p. No connection may be open, or this would hang.
 use_siw() {
 	if [[ -d /sys/module/siw ]]; then
 		ip netns exec beta rdma link delete siwb
@@ -53,7 +52,7 @@ listens() {
 	ip netns exec "$1" ss -Hltn "sport = :$port" | grep -q .
 }
 
-# within SECONDS COMMAND...: wait until it succeeds
+# within SECONDS COMMAND...: wait until COMMAND succeeds
 within() {
 	local until=$((SECONDS + $1))
 
@@ -67,7 +66,7 @@ listens_not() {
 	! listens "$1"
 }
 
-# serve HOST COMMAND...: start it and wait until it listens on $port, a free port
+# serve HOST COMMAND...: start a server, and wait until it listens on $port, a free port
 serve() {
 	within 10 listens_not "$1" || {
 		echo "somebody listens on port $port: a server that cannot be ended?"
@@ -85,9 +84,8 @@ server_gone() {
 	! kill -0 "$server" 2>/dev/null
 }
 
-# Wait for the server after its client has ended, and return its status. If it is
-# still there after a minute, show where it waits, end it and return timeout's
-# status.
+# After the client has ended, wait for the server, and return its status. If it runs for
+# another minute, show where it waits, end it, and return timeout's status.
 server_ended() {
 	local task
 
@@ -107,14 +105,13 @@ server_ended() {
 	wait "$server"
 }
 
-# Whether a process has timed out, aborted, was killed, ended, or had a bad address.
+# bad_end STATUS: whether a process has timed out, or a signal has ended it
 bad_end() {
 	[[ $1 =~ ^(124|134|137|139|143)$ ]]
 }
 
-# client PATTERN HOST COMMAND...: run a client of that server. Both must end,
-# without an error unless $fails is set, and the output of one must match the
-# pattern.
+# client PATTERN HOST COMMAND...: run a client of the server. Both must end, without an
+# error unless $fails is set, and one output must match PATTERN.
 client() {
 	local rc=0 said=0
 
@@ -132,17 +129,16 @@ client() {
 	[[ -n ${fails-} ]] || [[ $rc -eq 0 && $said -eq 0 ]]
 }
 
-# Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
-# not notified again of one that arrives in between: it waits for another. On a busy
-# machine this happens about once in some hundred connections. When this end has
-# given up, rping gets its disconnect event, but often not the completion that it
-# waits for.
+# Siw's responder sends its reply before it listens for FPDUs (siw_accept()). It gets no
+# notification of an FPDU that arrives in between, and waits for another. On a busy
+# machine this happens about once in some hundred connections. After this end gives up,
+# rping gets its disconnect event, but often not the completion that it waits for.
 siw_has_missed_it() {
 	grep -qE '(round 0: no Send|neither): Resource temporarily unavailable' \
 		"$dir/client"
 }
 
-# both PATTERN SERVER CLIENT: each is a host and a command
+# both PATTERN SERVER CLIENT: run both, each a host and a command
 both() {
 	local rc=0
 
@@ -161,7 +157,7 @@ both() {
 	return $rc
 }
 
-# to_siw PATTERN ARGUMENTS: this end as client
+# to_siw PATTERN ARGUMENTS: this end is the client
 to_siw() {
 	both "$1" "beta rping -s -a 10.5.4.2 -p $port -S 65535" \
 		"alpha $bin/mpa_rping -c -a 10.5.4.2 -p $port -V $2"
@@ -179,7 +175,7 @@ to_self() {
 		"alpha $bin/mpa_rping -c -a 10.5.4.2 -p $port -V $3"
 }
 
-# from_siw_mixed [ARGUMENTS]: mixed sizes; the last one is the longest of rping.
+# from_siw_mixed [ARGUMENTS]: mixed sizes; the last is rping's longest.
 from_siw_mixed() {
 	local sizes=(24 64 100 1000 1424 1425 1428 1429 1430 1442 1448 2884 4096 8191
 		     10000 16384 20001 32768 65000 65535) each size n=0
@@ -198,7 +194,7 @@ crc_optional() {
 	ip netns exec beta sysctl -qw net.mpa.crc_optional="$1"
 }
 
-# wire NAME: capture packets until it is called again; without a name: stop
+# wire NAME: capture packets until the next call; without NAME: stop
 wire() {
 	[[ -z ${wire_name-} ]] || {
 		tap_run "${wire_name}_is_captured" capture_stop
@@ -236,7 +232,7 @@ ordinary() {
 	crc_optional 0
 	tap_run crc_if_no_crc_is_not_allowed to_siw "crc 11" "-C 3 --no-crc"
 
-	# Siw derives its reply's values from these; they are printed after "peer".
+	# Siw derives its reply's values from these, and they are printed after "peer".
 	tap_run ird_and_ord_as_asked to_siw "ird 1 ord 1 peer 1 1 " "-C 3"
 	tap_run ird_above_ord to_siw "ird 5 ord 3 peer 3 5 " \
 		"-C 3 --ird 5 --ord 3"
@@ -258,9 +254,9 @@ ordinary() {
 		"beta rdma_client -s 10.5.4.1 -p $port"
 }
 
-# Without a zero-length FPDU: siw would take it for a Send's header; and a Terminate
-# while siw's responder waits for its indication leads to a BUG() in the kernel's
-# iw_cm.
+# There is no zero-length FPDU: siw would take it for a Send's header. And if siw's
+# responder gets a Terminate while it waits for its indication, the kernel's iw_cm hits
+# a BUG().
 peer_to_peer() {
 	tap_run kernel_s_client_opens_with_write to_siw "rtr 80 .* p2p 1" \
 		"-C 3 --rtr write --kernel"
@@ -309,9 +305,9 @@ refusals() {
 		"RDMA_CM_EVENT_REJECTED, error -111" "-C 1 --markers" "-C 1"
 }
 
-# mistake NAME TERMINATE: a mistake of this end; siw prints the Terminate. On a
-# little-endian machine siw swaps the first two fields, layer and type, so either
-# order is accepted.
+# mistake NAME TERMINATE: this end makes a mistake, and siw prints the Terminate. On a
+# little-endian machine siw swaps the first two fields, layer and type: either order is
+# accepted.
 mistake() {
 	local fails=1
 
@@ -320,7 +316,7 @@ mistake() {
 		"alpha $bin/mpa_siw_bad 10.5.4.2 $port $1"
 }
 
-# lie NAME TERMINATE: make siw send a request that this end refuses.
+# lie NAME TERMINATE: make siw send a request that this end refuses
 lie() {
 	local fails=1
 
@@ -345,7 +341,7 @@ bad() {
 	done
 }
 
-# Markers between two ends of our own, as siw has none.
+# Test markers between two ends of our own, as siw has none.
 ours() {
 	local row client server crc kind mixed="-S 1-1048576 --mixed"
 
@@ -353,7 +349,7 @@ ours() {
 		read -r client server crc <<<"$row"
 		crc_optional $((1 - crc))
 		kind=$([[ $crc -eq 1 ]] || echo --no-crc)
-		# The client sends what the server requests.
+		# The client's stream has the markers that the server requests.
 		tap_run "ours_markers_$client${server}_crc_$crc" to_self \
 			"client: .* crc $crc$crc markers $server$client " \
 			"$kind $([[ $server -eq 0 ]] || echo --markers)" \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One mistake to rping's server, and the Terminate that follows. Either this
- * end sends what no peer may send; or it describes a buffer wrongly, so that
- * the server requests what this end has to refuse.
+ * Make a mistake to rping's server, and print the Terminate that follows. Either this
+ * end sends a segment that no peer may send, or it describes a buffer wrongly: then it
+ * has to refuse the server's request.
  *
  *	mpa_siw_bad ADDRESS PORT MISTAKE
  *
@@ -21,7 +21,7 @@
 #define SIZE	64
 #define NO_STAG	0xdeadbe00
 
-/* The header of an untagged segment, and the number of its octets to send. */
+/* An untagged segment's header, and the number of its octets to send. */
 struct segment {
 	u8 ddp;
 	u8 rdmap;
@@ -34,7 +34,7 @@ struct segment {
 
 struct mistake {
 	const char *name;
-	struct segment segment;		/* if @ddp is not 0 */
+	struct segment segment;		/* used if @ddp is not 0 */
 	void (*make)(struct iw_end *end);
 };
 
@@ -90,7 +90,7 @@ static void name_closed_source(struct iw_end *end)
 	name_buffer(end, buffer->stag, 0x1000, SIZE);
 }
 
-/* Let the server read a good buffer; then it has to write to this one. */
+/* Let the server read a good buffer, and then write to a bad one. */
 static void name_sink(struct iw_end *end, u8 access, u32 size)
 {
 	struct iw_buffer *source, *buffer;

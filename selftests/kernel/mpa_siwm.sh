@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# siw on mpa (siw/), with the programs of rdmacm-utils and perftest: both ends, and
-# each of them with Linux's own siw at the other one. CRCs are on.
+# siw on mpa (siw/), with the programs of rdmacm-utils and perftest: at both ends, and
+# at each end with Linux's own siw at the other. CRCs are on.
 #
 #   netns alpha                          netns beta
 #   siwm                                 siwm; siw; siw that asks for peer-to-peer
@@ -62,7 +62,7 @@ gone() {
 	! kill -0 "$1" 2>/dev/null
 }
 
-# both PORT SERVER CLIENT: each is a host and a command. They are ended after a minute.
+# both PORT SERVER CLIENT: run both, each a host and a command, for at most a minute
 both() {
 	local rc=0 said=0 server
 
@@ -87,11 +87,11 @@ both() {
 	[[ $rc -eq 0 && $said -eq 0 ]]
 }
 
-# The device of each host, and its address
+# Each host's device and address
 declare -A dev=([alpha]=siwa [beta]=siwb) address=([alpha]=10.5.4.1 [beta]=10.5.4.2) \
 	address6=([alpha]=fd05:44::1 [beta]=fd05:44::2)
 
-# run NAME SERVERS-HOST CLIENTS-HOST
+# run NAME SERVERS-HOST CLIENTS-HOST: run a program between these hosts
 run() {
 	local to=${address[$2]} server client
 
@@ -112,7 +112,7 @@ run() {
 		both 18515 "$2 $server" "$3 $client $to"
 		;;
 	ib_*_bw_8)
-		# Queue pairs, both ways
+		# Use 8 queue pairs, in both directions.
 		server="${1%_*} -R -q 8 -b -s 16384 -n 100 -d"
 		both 18515 "$2 $server ${dev[$2]}" "$3 $server ${dev[$3]} $to"
 		;;
@@ -131,15 +131,16 @@ run() {
 	esac
 }
 
-# Siw's responder sends its reply before it listens for FPDUs (siw_accept()), and is
-# not notified again of one that arrives in between, here the RTR indication. Run it again.
+# Siw's responder sends its reply before it listens for FPDUs (siw_accept()). It gets no
+# notification of an FPDU that arrives in between, here the RTR indication. Run it
+# again.
 run_again() {
 	run "$@" && return
 	echo "once more"
 	run "$@"
 }
 
-# runs PREFIX SERVERS-HOST CLIENTS-HOST NAME...
+# runs PREFIX SERVERS-HOST CLIENTS-HOST NAME...: run each program as a test
 runs() {
 	local name how=run
 
@@ -157,21 +158,22 @@ captured() {
 	[[ -z ${MPA_WIRE_DIR-} ]] || mv "$dir/$1.pcap" "$MPA_WIRE_DIR"
 }
 
-# beta_is TYPE [MODULE]
+# beta_is TYPE [MODULE]: replace beta's device, after loading this siw
 beta_is() {
 	ip netns exec beta rdma link delete siwb 2>/dev/null || true
 	[[ -z ${2-} ]] || {
 		[[ ! -d /sys/module/siw ]] || rmmod siw
 		insmod "$siw/$2/siw.ko"
-		# That has taken alpha's as well, if siw was unloaded: same driver.
+		# Unloading siw, the same driver, has removed alpha's device as well.
 		rdma link show siwa/1 >/dev/null 2>&1 ||
 			ip netns exec alpha rdma link add siwa type siwm netdev va
 	}
 	ip netns exec beta rdma link add siwb type "$1" netdev vb
 }
 
-# A responder whose peer sends nothing, and has not requested the peer-to-peer model, must
-# send nothing (RFC 5044 section 7.1.2 rule 4): it gives up, and reports that.
+# The peer sends nothing first, and has not requested the peer-to-peer model. So the
+# responder must not send (RFC 5044 section 7.1.2 rule 4): it gives up, and reports
+# that.
 server_first_is_refused() {
 	! run ib_write_lat alpha beta || {
 		echo "expected: an error"
@@ -180,7 +182,7 @@ server_first_is_refused() {
 	dmesg | grep -q 'siwa: QP .* should ask for the peer-to-peer model'
 }
 
-# A link is deleted while connections exist, and programs have its device open.
+# A link is deleted while it has connections, and programs have its device open.
 link_is_deleted_under_rping() {
 	local server client
 
@@ -196,7 +198,8 @@ link_is_deleted_under_rping() {
 	ip netns exec alpha rdma link add siwa type siwm netdev va
 }
 
-# connections_come_and_go TIMES: 25 at once, with traffic on each
+# connections_come_and_go TIMES: open and close 25 connections at once, with traffic on
+# each
 connections_come_and_go() {
 	local i
 
@@ -206,7 +209,7 @@ connections_come_and_go() {
 	done
 }
 
-# rdma_cm chooses a local port without asking TCP, which other programs' sockets have.
+# rdma_cm chooses a local port without asking TCP: another program's socket may have it.
 local_ports_are_taken() {
 	local range=/proc/sys/net/ipv4/ip_local_port_range said holder rc=0 before
 
@@ -226,7 +229,8 @@ sys.stdin.read()')
 	return $rc
 }
 
-# answered ANSWER COMMAND...: run COMMAND with rping's server; its output ends with ANSWER
+# answered ANSWER COMMAND...: run COMMAND against rping's server; its output must end
+# with ANSWER
 answered() {
 	local server said
 
@@ -241,7 +245,7 @@ answered() {
 	[[ $said = *"$1" ]]
 }
 
-# RFC 5040 section 4.8, RFC 5041 section 7: layer, type and code of each Terminate
+# Check each Terminate's layer, type and code: RFC 5040 section 4.8, RFC 5041 section 7.
 mistakes() {
 	local row
 
@@ -259,8 +263,8 @@ mistakes() {
 	done
 }
 
-# A simulated peer. "private N": with N octets of private data. "crc": a good
-# FPDU, then one whose CRC is 0.
+# Run a simulated peer. "private N": it sends N octets of private data. "crc": it sends
+# a good FPDU, then one whose CRC is 0.
 raw_is() {
 	cat >"$dir/raw" <<-'END'
 		import socket, struct, sys
@@ -323,7 +327,7 @@ markers_are_refused() {
 	[[ $rc -ne 0 ]] && grep -q 'RDMA_CM_EVENT_REJECTED, error -111' "$dir/refused"
 }
 
-# lossy COMMAND...: one packet of a hundred is lost, round trip 20 ms
+# lossy COMMAND...: run COMMAND with 1 % loss and a round trip of 20 ms
 lossy() {
 	local rc=0
 
@@ -336,7 +340,7 @@ lossy() {
 	return $rc
 }
 
-# The kernel's own users of RDMA know the first network namespace only.
+# The kernel's own users of RDMA use the first network namespace only.
 kernel_host_up() {
 	ip link add dum0 type dummy
 	ip addr add 10.5.9.1/24 dev dum0
@@ -433,12 +437,12 @@ long() {
 	tap_run kernel_host_down kernel_host_down
 }
 
-# odd_peer HOW...: the program's server is at beta
+# odd_peer HOW...: run the program with its server in beta
 odd_peer() {
 	timeout 120 ip netns exec beta "$cm" 10.5.4.2 "$@"
 }
 
-# iw_cm drops requests that it has not processed: no endpoint stays for ever.
+# iw_cm drops requests that it has not processed: no endpoint may stay for ever.
 link_is_deleted_after_dropped_requests() {
 	odd_peer drop 60 && timeout 30 ip netns exec beta rdma link delete siwb || return
 	ip netns exec beta rdma link add siwb type siwm netdev vb

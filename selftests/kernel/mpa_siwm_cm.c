@@ -19,7 +19,10 @@
 #define PORT	7471
 #define PEERS	24
 
-/* An MPA Request Frame with C and S, private data: IRD and ORD, 4 each; A and C */
+/*
+ * MPA Request Frames with C and S, and as private data IRD and ORD, 4 each; the second
+ * also sets A and C
+ */
 static const unsigned char plain[] = "MPA ID Req Frame\x50\x02\x00\x04\x00\x04\x00\x04";
 static const unsigned char p2p[] = "MPA ID Req Frame\x50\x02\x00\x04\x80\x04\x80\x04";
 #define FRAME	24
@@ -41,7 +44,7 @@ static struct rdma_cm_id *server(struct rdma_event_channel **events)
 	*events = rdma_create_event_channel();
 	check(!*events, "rdma_create_event_channel");
 	check(rdma_create_id(*events, &id, NULL, RDMA_PS_TCP), "rdma_create_id");
-	/* The previous listener may not be closed yet. */
+	/* The previous listener may still be open. */
 	while (rdma_bind_addr(id, (struct sockaddr *)&addr))
 		usleep(10000);
 	check(rdma_listen(id, 64), "rdma_listen");

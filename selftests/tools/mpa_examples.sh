@@ -31,7 +31,8 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# server_start COMMAND...: in beta, until it listens; its output is in $dir/server
+# server_start COMMAND...: start it in beta, and wait until it listens; its output is in
+# $dir/server
 server_start() {
 	: >"$dir/server"
 	"${in_beta[@]}" stdbuf -oL "$@" >"$dir/server" 2>&1 &
@@ -39,7 +40,7 @@ server_start() {
 	server_says '^listening$' | sed 's/^/# /'
 }
 
-# server_says WORDS [TIMES]: wait until it has printed them, once by default
+# server_says WORDS [TIMES]: wait until the server has printed WORDS TIMES times (1)
 server_says() {
 	local end=$((SECONDS + 120))
 
@@ -112,7 +113,7 @@ hosts_up 1500
 server_start "$examples/echo" server 4242
 tap_run echo_sends_records_back words_come_back
 tap_run echo_sends_lines_back lines_come_back
-# One end is in Go, the other one in C, and the other way round
+# One end is in Go and the other in C, both ways
 go_speaks_with_c() {
 	same $'hello\na second record' "$("${in_alpha[@]}" "$examples/echo-go" client \
 		$server:4242 hello "a second record" 2>&1)" || return
@@ -136,7 +137,7 @@ server_stop
 
 # ---- rpc ----
 
-# overtakes COUNT: all answers are right; some arrived before lost ones
+# overtakes COUNT: all answers must be right, and some must arrive before lost ones
 overtakes() {
 	local said
 
@@ -175,7 +176,7 @@ file_comes() {
 		cmp "$dir/files/$1" "$dir/copy"
 }
 
-# not_given NAME ERROR
+# not_given NAME ERROR: the server must refuse the file with ERROR
 not_given() {
 	local said rc=0
 
@@ -204,8 +205,8 @@ server_stop
 # shellcheck disable=SC2016 # for the inner shell
 few_files=(sh -c 'ulimit -n "$1"; shift; exec "$@"' sh)
 
-# The server may have 8 files open, 3 of them connections; 6 clients stay until it
-# has reported that. It does not try continuously.
+# The server may have 8 files open, 3 of them connections. 6 clients stay until the
+# server has reported that. It must not retry continuously.
 others_wait_for_files() {
 	local n pids=() hold
 
@@ -227,7 +228,7 @@ others_wait_for_files() {
 	[[ $(grep -c "Too many open files" "$dir/server") -lt 100 ]]
 }
 
-# A server without any connection, for lack of files, tries again by itself.
+# A server that has no connection, for lack of files, tries again on its own.
 tries_again() {
 	local client rc=0
 

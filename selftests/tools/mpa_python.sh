@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The Python package python/mpa: with itself, with C programs and with simulated
-# peers; and the programs of its documentation.
+# The Python package python/mpa against itself, C programs and simulated peers, and the
+# programs in its documentation.
 #
 # mpa_python.sh [NAME...]: all tests, or those whose names contain one of these
 set -euo pipefail
@@ -19,7 +19,7 @@ modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 export MPA_BIN=${MPA_BIN:-$here/..}
-# Its own loopback device, on which a test drops packets.
-# shellcheck disable=SC2016 # for the inner shell
+# Use a loopback device of its own, as a test drops packets there. shellcheck
+# disable=SC2016 # for the inner shell
 exec unshare -n sh -c 'ip link set lo up && exec /usr/bin/python3 -B "$@"' sh \
 	"$here/mpa_python.py" "$@"

@@ -11,7 +11,7 @@ import mpa
 from mpa_ends import fpdu, frame, take
 from mpa_python_test import WAIT, Case, Task, pattern
 
-SHORT = 0.2         # seconds of a timeout that is expected
+SHORT = 0.2         # seconds, for a timeout that is expected to expire
 CONNECTIONS = 200
 RECORDS = 20
 
@@ -30,7 +30,8 @@ async def silence(reader, _):
 
 class Asyncio(Case):
     def run_async(self, function):
-        """Run a coroutine function in an event loop; what nobody caught fails."""
+        """Run a coroutine function in an event loop; exceptions that nothing caught
+        fail the test."""
         complaints = []
 
         async def main():
@@ -41,12 +42,12 @@ class Asyncio(Case):
         self.assertEqual([], complaints)
 
     def small_buffer(self, writer):
-        """Have records wait in the writer."""
+        """Fill the writer's buffer with records."""
         writer.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32768)
 
     @contextlib.asynccontextmanager
     async def served(self, callback, **options):
-        """A connection to a server that has this callback."""
+        """Open a connection to a server with this callback."""
         async with await mpa.start_server(callback, "127.0.0.1", 0) as server:
             reader, writer = await mpa.open_connection(*server.address,
                                                                **options)
@@ -194,7 +195,7 @@ class Asyncio(Case):
                         sent += 1
                         await writer.drain()
                 filling = asyncio.create_task(fill())
-                # It stops by itself, with a bounded queue.
+                # The queue is bounded: this loop ends.
                 while not writer.waiting > mpa.WAITING_HIGH:
                     await asyncio.sleep(0)
                 stopped = sent
@@ -401,7 +402,8 @@ class Asyncio(Case):
         self.run_async(main)
 
     def told_in_a_line(self, log, address, text):
-        """A warning about the connection from an address, without a traceback."""
+        """Check that there is one warning about the connection from this address,
+        without a traceback."""
         record, = log.records
         self.assertIn("from %s port %s: " % address, record.getMessage())
         self.assertIn(text, record.getMessage())

@@ -15,13 +15,13 @@ from mpa import _abi
 from mpa_ends import fpdu, frame, take
 from mpa_python_test import BIN, TOP, WAIT, Case, Task, pattern, reset
 
-SHORT = 0.2     # seconds of a timeout that is expected
+SHORT = 0.2     # seconds, for a timeout that is expected to expire
 
 
 class Startup(Case):
     def test_other_threads_run_during_startup(self):
         listener = self.server()
-        # This thread answers: it has to run while the other one waits.
+        # This thread answers, so it has to run while the other one waits.
         client = Task(mpa.connect, listener.address, timeout=WAIT)
         self.assertTrue(select.select([listener], [], [], WAIT)[0])
         responder = self.opened(listener.accept())
@@ -56,7 +56,7 @@ class Startup(Case):
         self.assertEqual(peer.getsockname(), seen.exception.address)
         responder.settimeout(WAIT)
         waiting = Task(responder.wait_request)
-        peer.sendall(frame(False))      # and no record
+        peer.sendall(frame(False))      # no record follows
         self.assertEqual(1, waiting.result().revision)
 
     def test_request_cannot_be_waited_for_without_manual(self):
@@ -329,12 +329,13 @@ class Sending(Case):
 
     def test_many_records_leave_in_few_packets(self):
         first, second = self.talking_pair()
-        # Of different lengths, and few enough for TCP itself not to delay them.
+        # The records differ in length, and are so few that TCP itself does not delay
+        # them.
         records = [pattern(n, 20 + n) for n in range(8)]
         before = first.info().tx_packets
         first.send_many(records)
         self.assertEqual(records, [second.recv() for _ in records])
-        # A batch may end early, when the processor is late, but not at each record.
+        # If the processor is late, a batch may end early, but not at each record.
         self.assertLess(first.info().tx_packets - before, len(records))
 
     def test_error_among_many_says_how_many_were_sent(self):
@@ -406,7 +407,7 @@ class Sending(Case):
         self.assertEqual(octets, b"".join(records))
         first.segment = mpa.SEGMENT_FILL
         octets = pattern(2, 3000000)
-        first.settimeout(WAIT)      # non-blocking below: the rest has to follow
+        first.settimeout(WAIT)      # nonblocking on the other end: the rest has to follow
         sending = Task(lambda: (first.send(octets), first.shutdown()))
         self.assertEqual(octets, b"".join(second))
         sending.result()
@@ -513,7 +514,7 @@ class Receiving(Case):
                           mpa.Record(bytes(50), 108, 1, 108, False, 50)], records)
 
     def test_records_out_of_order_are_placed(self):
-        # So as not to slow the other tests, for this one only.
+        # Undo it after this test, so that other tests are not slowed down.
         for command in ("ip link set lo mtu 1500",
                         "ethtool -K lo tso off gso off gro off",
                         "tc qdisc add dev lo root netem delay 4ms loss 4% limit 2000"):
@@ -613,7 +614,7 @@ class Receiving(Case):
 
 
 class AsSockets(Case):
-    """Calls that a socket has, by the same names."""
+    """These calls have the names that a socket's calls have."""
 
     def test_addresses(self):
         first, second = self.talking_pair()
@@ -635,7 +636,7 @@ class AsSockets(Case):
         room = bytearray(mpa.ULPDU_MAX)
         self.assertEqual(5, second.recv_into(room))
         self.assertEqual(b"hello", room[:5])
-        self.assertEqual(2, second.recv_into(memoryview(room)[:2]))     # continues
+        self.assertEqual(2, second.recv_into(memoryview(room)[:2]))     # the rest of the record
         self.assertEqual(1, second.recv_into(room, 2))
         self.assertEqual(b"cbllo", room[:5])
         self.assertEqual(4, second.recv_into(room))
@@ -684,7 +685,7 @@ class Others(Case):
         self.assertIn("253 records", self.said(program))
 
     def test_c_program_as_responder(self):
-        # Its records come from the other C program, which builds the same ones.
+        # The other C program builds the same records.
         listener = self.server()
         self.program(BIN + "/mpa_transfer", "connect", "127.0.0.1",
                      str(listener.address[1]), "0", "1-100,50000x3")

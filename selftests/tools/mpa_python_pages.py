@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The programs of Documentation/networking/mpa/python.rst, run as it says; for
+"""The programs of Documentation/networking/mpa/python.rst, run as the page says, for
 mpa_python.sh.
 
-A code block of Python with a name is a file, NAME.py. A literal block with lines
-"$ COMMAND" is a session: what the commands print is compared. A command with "&"
-is a server: it continues, and its output is not checked.
+A named block of Python code is a file, NAME.py. A literal block with lines "$ COMMAND"
+is a session: the commands' output is compared. A command with "&" is a server: it
+continues, and its output is not checked.
 """
 
 import os
@@ -20,7 +20,7 @@ PAGE = TOP / "Documentation/networking/mpa/python.rst"
 
 
 def indented(lines):
-    """The block that begins here, without its indentation."""
+    """Return the block that begins here, without its indentation."""
     block = []
     for line in lines:
         if line and not line.startswith("  "):
@@ -30,7 +30,7 @@ def indented(lines):
 
 
 def programs(lines):
-    """Of each program of the page its name and text."""
+    """Yield the name and the text of each program."""
     for n, line in enumerate(lines):
         if line == ".. code-block:: python":
             name, *text = indented(lines[n + 1:])
@@ -40,7 +40,7 @@ def programs(lines):
 
 
 def sessions(lines):
-    """Of each session of the page its commands, each with what it prints."""
+    """Yield the commands of each session, with their output."""
     for n, line in enumerate(lines):
         if not line.endswith("::") or line.startswith(".."):
             continue
@@ -55,7 +55,7 @@ def sessions(lines):
 
 
 def listeners():
-    """The number of listening sockets."""
+    """Return the number of listening sockets."""
     return sum(line.split()[3] == "0A" for version in ("tcp", "tcp6")
                for line in pathlib.Path(f"/proc/self/net/{version}").read_text("ascii")
                .splitlines()[1:])

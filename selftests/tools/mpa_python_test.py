@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of python/ share: ends of connections, peers by hand, and TAP."""
+"""Shared by the tests of python/: both ends of connections, simulated peers, and TAP."""
 
 import contextlib
 import os
@@ -30,13 +30,13 @@ OCTETS = random.Random(1).randbytes(1 << 16) * 64
 
 
 def pattern(number, length):
-    """Octets that distinguish records."""
+    """Return octets that distinguish records."""
     at = number * 37 % (1 << 16)
     return OCTETS[at:at + length]
 
 
 class Task(threading.Thread):
-    """A thread that hands out what its function has returned or raised."""
+    """A thread that passes on the result or exception of its function."""
 
     def __init__(self, function, *args, **options):
         super().__init__(daemon=True)
@@ -61,7 +61,7 @@ class Task(threading.Thread):
 
 
 class Case(unittest.TestCase):
-    """A test that closes what it has opened."""
+    """A test that closes all that it has opened."""
 
     def setUp(self):
         self.stack = contextlib.ExitStack()
@@ -74,7 +74,7 @@ class Case(unittest.TestCase):
         return self.opened(mpa.create_server(("127.0.0.1", 0), **options))
 
     def pair(self, server=None, **options):
-        """An initiator, with options, and its responder."""
+        """Open a connection; return the initiator, with these options, and its responder."""
         listener = self.server(**server or {})
         client = Task(mpa.connect, listener.address, **options)
         responder = self.opened(listener.accept())
@@ -84,7 +84,7 @@ class Case(unittest.TestCase):
         return initiator, responder
 
     def talking_pair(self, **options):
-        """A pair whose responder may send: it has received the first record."""
+        """Return a pair whose responder may send: it has received a first record."""
         first, second = self.pair(**options)
         first.send(b"first")
         self.assertEqual(b"first", second.recv())
@@ -94,7 +94,7 @@ class Case(unittest.TestCase):
         return self.opened(socket.create_server(("127.0.0.1", 0)))
 
     def by_hand(self):
-        """A responder of mpa, and its peer, a TCP socket that has started."""
+        """Return a responder with MPA, and its peer, a plain TCP socket. Both have started."""
         listener = self.server()
         peer = self.opened(socket.create_connection(listener.address))
         peer.sendall(frame(False))
@@ -104,7 +104,7 @@ class Case(unittest.TestCase):
         return peer, conn
 
     def answering(self, octets):
-        """Address of a TCP server that reads a request frame and says this."""
+        """Start a TCP server that reads a request frame and sends this; return its address."""
         listener = self.plain_listener()
 
         def answer():
@@ -127,20 +127,20 @@ class Case(unittest.TestCase):
         return made
 
     def said(self, made, status=0):
-        """What it has said by its end."""
+        """Return the program's output, once it has ended."""
         text = made.communicate(timeout=WAIT)[0]
         self.assertEqual(status, made.returncode, text)
         return text
 
 
 def reset(sock):
-    """Close with a reset."""
+    """Close with a RST."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
 
 
 class Tap(unittest.TestResult):
-    """Prints TAP, a line for each test as it ends."""
+    """Prints TAP, one line at the end of each test."""
 
     def __init__(self):
         super().__init__()
@@ -181,7 +181,8 @@ def late(*_):
 
 
 def run(modules, wanted):
-    """Run the tests of modules whose names contain a wanted word; exit status."""
+    """Run the tests of modules, or those whose names contain a wanted word. Return the
+    exit status."""
     signal.signal(signal.SIGALRM, late)
     chosen = unittest.TestSuite()
     for module in modules:

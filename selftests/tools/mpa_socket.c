@@ -12,8 +12,8 @@ FIXTURE(helper)
 {
 	char port[8];
 	int listener;
-	int fd;		/* of the client */
-	int end;	/* what was accepted */
+	int fd;		/* the client's */
+	int end;	/* the accepted socket */
 	u8 buf[MPA_ULPDU_MAX];
 };
 
@@ -35,7 +35,7 @@ FIXTURE_VARIANT_ADD(helper, ipv6)
 	.host = "::1",
 };
 
-/* The port of a socket that is bound */
+/* Return: the port of a bound socket. */
 static int port_of(int fd, char port[8])
 {
 	struct sockaddr_in6 at = {};
@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN(helper)
 	hang_up(self->listener);
 }
 
-/* The request is answered once accept() has returned the other end. */
+/* The request is answered once accept() returns the other end. */
 static void *accept_one(void *arg)
 {
 	struct _test_data_helper *self = arg;
@@ -160,7 +160,7 @@ TEST(a_host_that_is_none)
 	EXPECT_EQ(EADDRNOTAVAIL, errno);
 }
 
-/* Plain TCP, of which nobody takes a connection: TCP is there at once, MPA never. */
+/* With plain TCP nothing accepts the connection: TCP is connected at once, MPA never. */
 TEST(a_silent_peer_takes_as_long_as_the_caller_says)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
@@ -181,7 +181,7 @@ TEST(a_silent_peer_takes_as_long_as_the_caller_says)
 	close(fd);
 }
 
-/* Octets of FPDUs from a peer that is made by hand */
+/* A simulated peer sends wrong octets. */
 TEST(what_is_wrong_is_reported_in_words)
 {
 	struct peer peer = {};

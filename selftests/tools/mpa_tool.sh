@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/tools/tool.sh
 . "$here/tool.sh"
 
-# ping STATUS [OPTION...]
+# ping STATUS [OPTION...]: run "mpa ping", which must end with STATUS
 ping() {
 	local rc=0
 
@@ -38,7 +38,7 @@ lines_both_ways() {
 		says "$work/client.err" '4 records with 15 octets sent, 3 with 20 received'
 }
 
-# The client sends its first record only when the server reports that it waits.
+# The client sends its first record only after the server has reported that it waits.
 responder_waits() {
 	local line used alpha
 
@@ -52,7 +52,7 @@ responder_waits() {
 		kill -0 "$server" || return
 		read -r -t 0.05 <> <(:) || true
 	done
-	# It waits in poll(): its processor time does not grow.
+	# The server waits in poll(): its processor time does not grow.
 	used=$(cut -d ' ' -f 14,15 "/proc/$server/stat")
 	read -r -t 0.5 <> <(:) || true
 	expect "processor time while it waits" "$used" \
@@ -105,7 +105,7 @@ stream_both_ways() {
 	served 0 && cmp "$work/in" "$work/client.out"
 }
 
-# A reader that does not read blocks the sender, and nothing is lost.
+# A reader that does not read blocks the sender; nothing is lost.
 slow_reader() {
 	head -c 8000000 /dev/urandom >"$work/in"
 	rm -f "$work/slow"
@@ -129,8 +129,8 @@ roles_and_depths() {
 		expect "what alpha has got" "from beta" "$(<"$work/client.out")"
 }
 
-# A connection that the peer has closed can no longer be started: alpha closes when
-# it has received something.
+# A connection that the peer has closed cannot be started: alpha closes once it has
+# received something.
 no_startup() {
 	local alpha
 
@@ -206,7 +206,7 @@ empty_file() {
 	served 0 && cmp "$work/empty" "$work/folder/empty"
 }
 
-# Under loss, with placing: the record after a lost segment is written at once.
+# With losses and placing, the record after a lost segment is written at once.
 file_under_loss() {
 	local host dev
 
@@ -258,7 +258,7 @@ hostile_names() {
 		expect "the file outside" precious "$(<"$work/precious")" || return
 		[[ ! -e /etc/mpa ]] || return
 	done
-	# First show that it works with a good name.
+	# A good name works.
 	serve --receive "$work/folder" </dev/null || return
 	{
 		file_head good 4 1
@@ -268,7 +268,7 @@ hostile_names() {
 	served 0 && left good
 }
 
-# hostile_file PATTERN: standard input is not accepted as a file
+# hostile_file PATTERN: the receiver must refuse standard input as a file
 hostile_file() {
 	folder
 	cat >"$work/in"
@@ -335,11 +335,11 @@ command_that_reads_nothing_ends() {
 	rm -f "$work/open"
 	mkfifo "$work/open"
 	serve --exec 'exec <&-; echo bye' </dev/null || return
-	# In this order, as a process that inherits the writing end keeps it open
+	# Keep this order: a process that inherits the pipe's writing end keeps it open
 	client 0 <"$work/open" &
 	exec 9>"$work/open"
 	echo hello >&9
-	# The server ends although the client continues.
+	# The server ends while the client continues.
 	served 0 || return
 	kill -0 $! || return
 	exec 9>&-
@@ -347,17 +347,17 @@ command_that_reads_nothing_ends() {
 	expect "what came" bye "$(<"$work/client.out")"
 }
 
-# A child that writes for ever does not prevent mpa from ending.
+# A child that writes for ever does not keep mpa from ending.
 writer_ends_with_its_connection() {
 	serve --exec yes </dev/null || return
-	# It exits with unread records.
+	# The client exits with unread records.
 	ip netns exec alpha "$mpa" connect 10.5.4.2 "$port" <<<hello 2>/dev/null |
 		head -n 1 >/dev/null || true
 	served 7
 }
 
-# An idle child does not either, with more octets waiting than a pipe takes: the
-# connection is reset while nothing is read from it.
+# Nor does an idle child, with more octets waiting than fit a pipe. The connection is
+# reset while nothing reads from it.
 idler_ends_with_its_connection() {
 	serve --exec "${1:-exec sleep 1000}" </dev/null || return
 	ip netns exec alpha env PYTHONPATH="$here/../../python" python3 -c "
@@ -374,7 +374,7 @@ s.close()" || return
 	served 7
 }
 
-# A child that ignores the signal does not either.
+# Nor does a child that ignores the signal.
 stubborn_ends_with_its_connection() {
 	idler_ends_with_its_connection "trap '' TERM; while :; do sleep 1; done"
 }
@@ -391,8 +391,9 @@ end_with_peer() {
 		expect "what beta got" hello "$(<"$work/server.out")"
 }
 
-# Three clients at once, each of which has its echo before any ends. As with "mpa
-# listen --fork | head": nothing more is received once the reader is gone.
+# As with "mpa listen --fork
+#
+# head": once the reader has exited, nothing more is received.
 fork_ends_with_its_reader() {
 	rm -f "$work/pipe"
 	mkfifo "$work/pipe"
@@ -402,8 +403,7 @@ fork_ends_with_its_reader() {
 	served 1 && says "$work/server.err" 'its reader has exited'
 }
 
-# Each connection that is reported is also reported as ended, even if it was not
-# started.
+# Each reported connection is also reported as ended, even if it was not started.
 json_of_refused() {
 	serve --json --reject 'not today' </dev/null || return
 	client 4 --json </dev/null || return
@@ -444,7 +444,7 @@ fork_in_parallel() {
 	serve --fork --exec cat </dev/null || return
 	client 0 <<<one || return
 	client 0 <<<two || return
-	# The first child had ended before the second connection came.
+	# The first child ended before the second connection.
 	zombies=$(pgrep -c -r Z -P "$server" || true)
 	[[ $zombies -le 1 ]] || {
 		echo "expected children to be reaped, seen $zombies zombies"
@@ -454,7 +454,7 @@ fork_in_parallel() {
 	served 0
 }
 
-# A peer that does not use MPA, or that closes at once, does not end a server.
+# A peer that does not use MPA, or closes at once, does not end a server.
 keep_continues() {
 	serve --keep --count 3 --exec cat </dev/null || return
 	ip netns exec alpha python3 -c "
@@ -498,8 +498,8 @@ nobody_listens() {
 	client 3 </dev/null && says "$work/client.err" 'nothing listens there'
 }
 
-# direct OCTETS: to a server without startup, which ends its sending to show that it
-# has begun
+# direct OCTETS: send OCTETS to a server without startup. Wait until it ends its
+# sending, which shows that it has begun
 direct() {
 	serve --role direct </dev/null || return
 	ip netns exec alpha python3 -c "
@@ -530,8 +530,8 @@ s.close()" || return
 	client 7 <<<"x" && says "$work/client.err" 'connection is lost'
 }
 
-# bad_end STATUS OCTETS [OPTION...]: a client with this exit status, whose peer
-# sends OCTETS, resets the connection: for the peer this is not an orderly end.
+# bad_end STATUS OCTETS [OPTION...]: a client whose peer sends OCTETS must end with
+# STATUS and a RST: for the peer this is no regular end.
 bad_end() {
 	plain "s = l.accept()[0]
 s.recv(20)
@@ -553,7 +553,7 @@ bad_ends() {
 	{ record good 4; printf '\0\0'; } | bad_end 1 "b''" --records length
 }
 
-# The result of the peer-to-peer model, and the frames' flags for it
+# Check the result of the peer-to-peer model, and the frames' flags.
 peer_to_peer() {
 	serve --verbose --p2p=fpdu,write --ird 2 </dev/null || return
 	client 0 --json --p2p=write --ord 1 --private-data hello </dev/null || return
@@ -604,7 +604,7 @@ usage_errors() {
 		says "$work/client.err" '^mpa ping: 3 x:1: expected HOST:PORT or HOST PORT$'
 }
 
-# The forms of an address, with which each command finds the server
+# Each command finds the server with each form of its address.
 addresses_have_many_forms() {
 	local each
 
@@ -630,7 +630,7 @@ addresses_have_many_forms() {
 		usage connect -p "$port" 10.5.4.2 "$port"
 }
 
-# -N replaces "ip netns exec": with a name, and with a path
+# -N replaces "ip netns exec". It takes a name, or a path.
 a_namespace_is_chosen() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
@@ -646,9 +646,9 @@ a_namespace_is_chosen() {
 		usage -N nosuch show && says "$work/client.err" "/run/netns/nosuch: No such file"
 }
 
-# activated KIND NUMBER COMMAND...: with a socket of beta as systemd passes it, and that many
-# in LISTEN_FDS; sets port, server. KIND is no or yes, as Accept=, or gone: one that
-# listens, to which somebody has come and gone.
+# activated KIND NUMBER COMMAND...: run COMMAND with a socket of beta, passed like
+# systemd, and LISTEN_FDS=NUMBER. Set port and server. KIND is no or yes, as for
+# Accept=, or gone: a listener whose first client has already closed.
 activated() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
@@ -686,7 +686,7 @@ systemd_passes_a_socket() {
 		says "$work/server.err" 'passed 2 sockets, expected one'
 }
 
-# A peer that has closed before accept() is reported and skipped.
+# A peer that closes before accept() is reported and skipped.
 activated_outlives_a_quick_end() {
 	activated gone 1 "$mpa" listen --keep --count 1 --exec cat || return
 	client 0 <<<x || return
@@ -694,8 +694,8 @@ activated_outlives_a_quick_end() {
 		says "$work/server.err" 'has ended before it was accepted'
 }
 
-# What Documentation/containers.rst says: a user without privileges, in a user and a network
-# namespace of its own, once the module is loaded
+# As in Documentation/containers.rst: a user without privileges, in user and network
+# namespaces of its own, while the module is loaded
 in_container() {
 	ip link set lo up
 	"$1" listen --keep --exec cat --port-file "$2/port" -p 0 127.0.0.1 &
@@ -720,7 +720,7 @@ containers_need_no_privilege() {
 		expect "what holds outside" 4096 "$("$mpa" policy startup-max)"
 }
 
-# getaddrinfo() takes port numbers modulo 65536; mpa must refuse them.
+# getaddrinfo() takes port numbers modulo 65536, but mpa must refuse larger ones.
 ports_are_numbers() {
 	local each
 
@@ -755,7 +755,7 @@ ping_reports() {
 	stop
 }
 
-# ping finds a peer of revision 1 that refuses markers, and prints all that it refused.
+# ping finds a peer of revision 1 that refuses markers, and prints all refused attempts.
 ping_tries_without() {
 	plain "
 while True:
@@ -793,8 +793,8 @@ while True:
 	stop
 }
 
-# A peer that accepts connections and does not answer: all attempts together take a
-# bounded time, and each is named.
+# A peer accepts connections but does not answer: all attempts together take a bounded
+# time, and each is named.
 ping_bounds_silence() {
 	local began
 
@@ -814,7 +814,8 @@ while True:
 	stop
 }
 
-# ping_is_interrupted PATTERN SUMMARY [OPTION...]: once it has printed PATTERN
+# ping_is_interrupted PATTERN SUMMARY [OPTION...]: interrupt ping once it has printed
+# PATTERN
 ping_is_interrupted() {
 	local pid rc=0
 
@@ -873,7 +874,7 @@ pages_name_all_options() {
 	return $missing
 }
 
-# An option that a page lists must be one of the command, or of one of perf's two.
+# Each option on a page must be one of that command, or of perf's two.
 pages_name_no_other_options() {
 	local command each man=$here/../../tools/mpa/man known wrong=0
 
@@ -896,7 +897,7 @@ pages_name_no_other_options() {
 	return $wrong
 }
 
-# completed WORD...: the completions offered for the last word
+# completed WORD...: print the completions offered for the last word
 completed() {
 	# shellcheck disable=SC2016 # for the shell that completes
 	bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mpa

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Connections between the hosts alpha and beta for mpa_tool_show.sh: a command in a
-line of standard input, an answer in a line of standard output. NAME.a is the end in
-alpha, NAME.b that in beta. Those that make connections answer with the local port and
-the cookie of each end, a and b."""
+"""Connections between the hosts alpha and beta for mpa_tool_show.sh: each line of
+standard input is a command, and each line of standard output its answer. NAME.a is the
+end in alpha, NAME.b the end in beta. Commands that open connections answer with the
+local port and the cookie of each end, a and b."""
 
 import contextlib
 import ctypes
@@ -30,7 +30,7 @@ kept = []
 
 @contextlib.contextmanager
 def host(name):
-    """Sockets that are made here are in this namespace."""
+    """Open sockets in this namespace."""
     def enter(fd):
         if libc.setns(fd, CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"setns {name}")
@@ -84,7 +84,7 @@ def idle(name):
 
 
 def pair(name, initiator=0, responder=0, place=0):
-    """Both in Full Operation."""
+    """Open a connection in Full Operation."""
     both = connected(name)
     ends.start(both[0], ends.INITIATOR, int(initiator))
     ends.start(both[1], ends.RESPONDER, int(responder))
@@ -96,7 +96,7 @@ def pair(name, initiator=0, responder=0, place=0):
 
 
 def enhanced(name):
-    """Revision 2, with IRD and ORD."""
+    """Open a connection with revision 2, IRD and ORD."""
     both = connected(name)
     for sock, role, flags in (both[0], 1, 1 << 4), (both[1], 2, 0):
         ends.attach(sock)
@@ -110,21 +110,21 @@ def enhanced(name):
 
 
 def silent(name, timeout_ms=LONG_MS):
-    """A responder whose peer sends nothing."""
+    """Open a responder whose peer sends nothing."""
     both = connected(name)
     ends.start(both[1], ends.RESPONDER, 0, int(timeout_ms))
     return told(*both)
 
 
 def unanswered(name):
-    """An initiator whose peer sends nothing."""
+    """Open an initiator whose peer sends nothing."""
     both = connected(name)
     ends.start(both[0], ends.INITIATOR, 0, LONG_MS)
     return told(*both)
 
 
 def requested(name):
-    """A responder whose program has not decided yet."""
+    """Open a responder whose program has not decided yet."""
     both = connected(name)
     ends.start(both[1], ends.RESPONDER, ends.MANUAL)
     ends.start(both[0], ends.INITIATOR, 0, LONG_MS)
@@ -140,7 +140,7 @@ def rejected(name):
 
 
 def malformed(name):
-    """A responder whose peer speaks something else."""
+    """Open a responder whose peer uses another protocol."""
     answer = silent(name)
     socks[f"{name}.a"].sendall(b"GET / HTTP/1.0\r\n\r\n\r\n")
     in_state(socks[f"{name}.b"], FAILED)
@@ -154,7 +154,7 @@ def timed_out(name):
 
 
 def listener(name):
-    """It starts MPA on what it accepts."""
+    """Open a listener that starts MPA on its children."""
     sock = listen()
     ends.start(sock, ends.RESPONDER)
     sock.listen()
@@ -163,7 +163,7 @@ def listener(name):
 
 
 def tuf(name):
-    """TUF in both directions."""
+    """Open a connection with TUF in both directions."""
     both = connected(name)
     for sock in both:
         sock.setsockopt(socket.IPPROTO_TCP, ends.TCP_ULP, b"tuf")
@@ -178,7 +178,7 @@ def tuf(name):
 
 
 def take(sock, n):
-    """Exactly @n octets of a TCP socket."""
+    """Read exactly @n octets from a TCP socket."""
     octets = b""
     while len(octets) < n:
         more = sock.recv(n - len(octets))
@@ -189,9 +189,8 @@ def take(sock, n):
 
 
 class Relay(threading.Thread):
-    """From a TCP connection to another: of what goes there the record of this number
-    (from 0 on) has a bit that is wrong. TCP's checksum is right, as on a path with a
-    broken router that makes it anew."""
+    """Relays one TCP connection to another, and inverts a bit in record @number (from
+    0). TCP's checksum is right, as after a broken router that computes it again."""
 
     def __init__(self, outer, inner, number):
         super().__init__(daemon=True)
@@ -218,7 +217,7 @@ class Relay(threading.Thread):
 
 
 def flipped(name, number):
-    """From a to b by way of a relay in beta that changes a bit of a record."""
+    """Connect a to b through a relay in beta that changes a bit of a record."""
     connected(name)
     inner = socks[f"{name}.b"]
     near = listen()
@@ -243,7 +242,7 @@ def flipped(name, number):
 
 
 def send(name, *records):
-    """Text, or a number of octets."""
+    """Send each record: text, or a number of octets."""
     for record in records:
         octets = bytes(int(record)) if record.isdigit() else record.encode()
         assert socks[name].send(octets) == len(octets)
@@ -251,7 +250,7 @@ def send(name, *records):
 
 
 def read(name, count=1):
-    """Records, or the errno that ends them."""
+    """Return the records' lengths, or the errno that ends them."""
     lengths = []
     for _ in range(int(count)):
         try:
@@ -263,7 +262,7 @@ def read(name, count=1):
 
 
 def fill(name, length):
-    """Records until no more are taken."""
+    """Send records until no more are accepted."""
     count = 0
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -273,7 +272,7 @@ def fill(name, length):
 
 
 def many(names, count, length):
-    """Send records through A,B, each read before the next."""
+    """Send records through A,B; read each before the next."""
     source, to = names.split(",")
     for _ in range(int(count)):
         ends.transfer(socks[source], socks[to], int(length))
@@ -312,7 +311,7 @@ def main():
         name, *words = line.split()
         try:
             print(commands[name](*words), flush=True)
-        except Exception as error:  # shown by the test
+        except Exception as error:  # the test shows it
             print(f"failed: {line.strip()}: {error!r}", flush=True)
 
 

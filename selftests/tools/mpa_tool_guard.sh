@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# The commands "mpa listen" and "mpa connect" with peers that are silent, hostile or
-# mistaken, and with bad files and folders. MPA_TOOL is the command.
+# "mpa listen" and "mpa connect" with silent, hostile or wrong peers, and with bad files
+# and folders. MPA_TOOL is the command.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=selftests/tools/tool.sh
 . "$here/tool.sh"
 
-# until_says FILE PATTERN: wait until the server has printed it
+# until_says FILE PATTERN: wait until the server has printed PATTERN
 until_says() {
 	local end=$((SECONDS + patience))
 
@@ -22,7 +22,7 @@ until_says() {
 	says "$1" "$2"
 }
 
-# silent_peer: a TCP connection from alpha, open as long as descriptor 9
+# silent_peer: open a TCP connection from alpha, until descriptor 9 is closed
 silent_peer() {
 	rm -f "$work/silent_peer"
 	mkfifo "$work/silent_peer"
@@ -45,7 +45,7 @@ silent_startup() {
 	served 5 && expect "the echo" "my turn" "$(<"$work/client.out")"
 }
 
-# A full server reports that once; an idle connection is closed for the next one.
+# A full server reports that once. It closes an idle connection for the next one.
 full_is_reported() {
 	local open
 
@@ -65,7 +65,7 @@ full_is_reported() {
 			"$(grep -c 'a connection waits, as 1 are being served' "$work/server.err")"
 }
 
-# Records arrive for longer than --idle, so the connection is kept
+# Records arrive for longer than --idle, so the connection stays.
 records_keep_it() {
 	local open i
 
@@ -97,7 +97,7 @@ idle_transfers() {
 	served 9 || return
 	exec 9>&-
 	wait $! && left && says "$work/client.err" 'rejected the file: no record' || return
-	# A receiver that does not answer
+	# This receiver does not answer.
 	plain "
 import select
 s = l.accept()[0]
@@ -113,8 +113,8 @@ p.poll()" || return
 
 # ---- several processes ----
 
-# Lines from parallel processes stay whole, and so do messages. The pipe is not read
-# before all of them have something to write.
+# Lines of parallel processes stay whole, and so do messages. The pipe is read only
+# after each has something to write.
 lines_stay_whole() {
 	local i n pids=() line reader
 
@@ -156,7 +156,7 @@ s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
 s.close()" || return
 	client 7 <<<"x" || return
 	says "$work/client.err" "${name}the connection is lost" || return
-	# Reset while the server waits elsewhere
+	# The client resets the connection while the server waits for something else.
 	serve --timeout 5 </dev/null || return
 	kill -STOP "$server"
 	ip netns exec alpha python3 -c "
@@ -188,7 +188,7 @@ json_without_connection() {
 
 # ---- octets for a terminal ----
 
-# U+009B is CSI in one character, U+202E reverses the text.
+# U+009B is the one-character CSI, and U+202E reverses text.
 private_data_is_text() {
 	printf 'Gr\303\274\303\237e\n\302\2331m\342\200\256x' >"$work/private"
 	serve --verbose --json </dev/null || return
@@ -204,7 +204,7 @@ private_data_is_text() {
 		says "$work/server.out" '"private_data_hex":"ff1b"'
 }
 
-# on_terminal FILE OPTION...: the output of "mpa connect" on a terminal
+# on_terminal FILE OPTION...: print the output of "mpa connect" on a terminal
 on_terminal() {
 	"${limit[@]}" ip netns exec alpha python3 - "$@" <<-END
 		import os, pty, sys
@@ -262,7 +262,7 @@ hostile_names() {
 
 head -c 300000 /dev/urandom >"$work/file"
 
-# changing OCTETS: the file gets this size while it is sent
+# changing OCTETS: change the file's size to OCTETS while it is sent
 changing() {
 	local sender
 
@@ -273,7 +273,7 @@ changing() {
 	server_out=$work/pipe serve --receive - </dev/null || return
 	client 1 --send "$work/changing" &
 	sender=$!
-	# Until TCP is full, as the pipe is not read
+	# Wait until TCP is full: nothing reads the pipe.
 	until [[ $(ip netns exec alpha ss -Htn "dport = :$port" | awk '{ print $3 }') -gt 100000 ]]; do
 		kill -0 "$sender" || return
 		read -r -t 0.05 <> <(:) || true
@@ -294,7 +294,7 @@ file_changes() {
 	says "$work/client.err" 'and now has more'
 }
 
-# A size of 0 in /proc does not show how much can be read.
+# Files in /proc have a size of 0, whatever they contain.
 file_of_proc() {
 	folder
 	serve --receive "$work/folder" </dev/null || return
@@ -313,7 +313,7 @@ sizes_are_compared() {
 	served 8 && left && says "$work/server.err" 'announced 2 octets at first, 1 at the end'
 }
 
-# damaging TO PLACE: sets port to that of a path to port TO of beta, which changes
+# damaging TO PLACE: set port to that of a relay to port TO of beta. The relay changes
 # the client's octet number PLACE
 damaging() {
 	plain "
@@ -337,8 +337,7 @@ with contextlib.suppress(OSError):
 c.shutdown(socket.SHUT_WR)"
 }
 
-# The answer arrives though the connection is reset after it, also if the sender is
-# busy.
+# The answer arrives even if a RST follows, or the sender is busy.
 damaged_file() {
 	local receiver size
 
@@ -358,7 +357,8 @@ damaged_file() {
 	done
 }
 
-# fails PATTERN COMMAND OPTION...: it fails before it connects, with PATTERN (no server listens)
+# fails PATTERN COMMAND OPTION...: the command must fail with PATTERN before it connects
+# (no server listens)
 fails() {
 	local rc=0
 
@@ -420,7 +420,7 @@ unknown_answer() {
 	says "$work/client.err" 'unknown answer 9 from the receiver'
 }
 
-# The reply follows another message, and nothing can be sent any longer.
+# The answer follows another message, and the peer is already gone.
 answer_after_another() {
 	rm -f "$work/open"
 	mkfifo "$work/open"

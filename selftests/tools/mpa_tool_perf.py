@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""For mpa_tool_perf.sh: checks what "mpa perf client --json" has printed, and plays
-servers that are not mpa perf, or that report false figures.
+"""For mpa_tool_perf.sh: checks the output of "mpa perf client --json", and acts as
+servers that are not mpa perf, or that report wrong figures.
 
   check DIR          the files NAME.json of the functions below, in TAP's terms
   serve WHAT PORT    one control connection, or another; says "listening"
@@ -63,7 +63,7 @@ def equal(what, expected, seen):
 
 
 def fields(each):
-    """Those that mpa-perf(1) promises."""
+    """Check that all the fields that mpa-perf(1) promises are there."""
     for name in ("client", "server"):
         side = each[name]
         groups = dict(SIDE, mpa=MPA) if each["framing"] == "mpa" else SIDE
@@ -75,7 +75,7 @@ def fields(each):
 
 
 def sums(each, params):
-    """Both ends, their kernels and the result agree."""
+    """Check that both ends, their kernels and the result agree."""
     opening = params["connections"]
     for name, sender, receiver in (("to_server", "client", "server"),
                                    ("to_client", "server", "client")):
@@ -89,7 +89,7 @@ def sums(each, params):
             tx, rx = each[sender]["mpa"], each[receiver]["mpa"]
             equal(f"{name}, MPA", tx["tx_ulpdus"], rx["rx_ulpdus"])
             equal(f"{name}, MPA", tx["tx_octets"], rx["rx_octets"])
-            # The opening record is the initiator's, 16 octets.
+            # The initiator sends the opening record, 16 octets.
             first = opening if tx["role"] == 1 or tx["role"] == 3 and sender == "client" else 0
             equal(f"{name}, records", sent["records"] + first, tx["tx_ulpdus"])
             equal(f"{name}, octets", sent["octets"] + 16 * first, tx["tx_octets"])
@@ -152,7 +152,7 @@ def agreed(result, **wanted):
 
 
 def warmed_up(result):
-    """--octets counts from the end of the warm-up, in whole calls."""
+    """--octets counts whole calls, from the end of the warm-up."""
     sent = result["rounds"][0]["client"]["sent"]
     assert N <= sent["measured_octets"] < N + 2 * 65536, sent
     assert sent["measured_octets"] < sent["octets"], sent
@@ -202,7 +202,7 @@ def check(directory):
 # ---- servers ----
 
 def lie(listener, control, corrupt):
-    """A server of plain TCP, whose count or whose octets are wrong."""
+    """Act as a server of plain TCP, with a wrong count or wrong octets."""
     receive(control, HELLO)
     control.sendall(hello("MPA-PERF 1 OK"))
     request = get(control)
@@ -256,7 +256,7 @@ def connect(port):
 
 
 def until_end(sock):
-    """What a server has to say until it closes."""
+    """Return the server's octets, up to its close."""
     got = b""
     try:
         while more := sock.recv(4096):
@@ -267,7 +267,7 @@ def until_end(sock):
 
 
 def offer(sock, what):
-    """To a server that may close before it has read it."""
+    """Send octets to a server, which may close before it has read them."""
     try:
         sock.sendall(what)
         sock.shutdown(socket.SHUT_WR)
@@ -294,7 +294,7 @@ def junk(port):
                     b"\0\0\0\21{\"test\":\"stream\"}"):
         answer = b""
         while not answer.startswith(hello("MPA-PERF 1 OK")):
-            # The previous one may not be closed yet.
+            # The previous connection may still be open.
             sock = connect(port)
             sock.sendall(hello("MPA-PERF 1 CONTROL"))
             answer = receive(sock, HELLO)
@@ -302,7 +302,7 @@ def junk(port):
 
 
 def hold(port):
-    """A client that says hello and no more: until the server has had enough."""
+    """Send a hello and nothing else, until the server closes."""
     sock = connect(port)
     sock.sendall(hello("MPA-PERF 1 CONTROL"))
     receive(sock, HELLO)

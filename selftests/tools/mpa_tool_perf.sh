@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# mpa perf between two hosts: each test in each direction, its JSON output, its exit
-# status, and a server that survives unknown clients and clients that die.
+# mpa perf between two hosts: each test in each direction, the JSON output, the exit
+# status, and a server that survives unknown or killed clients.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,8 +23,8 @@ mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 dir=$(mktemp -d)
 trap cleanup EXIT
 
-# background FILE PATTERN COMMAND...: on beta; returns once COMMAND has printed
-# PATTERN, with the process in $pid
+# background FILE PATTERN COMMAND...: run COMMAND on beta, and return once it has
+# printed PATTERN; $pid is the process
 background() {
 	local file=$1 pattern=$2
 
@@ -42,7 +42,7 @@ client() {
 	timeout 150 ip netns exec alpha "$mpa" perf client "$@"
 }
 
-# ends STATUS WORDS COMMAND...: has this exit status, and prints these words
+# ends STATUS WORDS COMMAND...: COMMAND must end with STATUS, and print WORDS
 ends() {
 	local status=$1 words=$2 said rc=0
 
@@ -54,7 +54,7 @@ ends() {
 	return 1
 }
 
-# run NAME OPTION...: a test whose JSON is checked at the end
+# run NAME OPTION...: run a test; its JSON is checked at the end
 run() {
 	local rc=0
 
@@ -109,7 +109,7 @@ tap_run "server_outlives_junk" timeout 150 ip netns exec alpha "${python[@]}" ju
 tap_run "another_version_is_reported" ends 0 "use the same mpa" \
 	ip netns exec alpha "${python[@]}" hello $port "MPA-PERF 99 CONTROL"
 
-# under_way: the server has a test with a connection of MPA
+# under_way: whether the server runs a test with an MPA connection
 under_way() {
 	local until=$((SECONDS + 20))
 
@@ -119,7 +119,7 @@ under_way() {
 	done
 }
 
-# not_busy: wait until a client is served again
+# not_busy: wait until the server serves a client again
 not_busy() {
 	local until=$((SECONDS + 20)) rc
 
@@ -141,7 +141,7 @@ kill_client() {
 	not_busy
 }
 
-# A client that sends hello and nothing else occupies the server only for a while.
+# A client that sends a hello and nothing else occupies the server only for a while.
 hold_server() {
 	local rc=0 holder
 
@@ -172,14 +172,14 @@ interrupt_client() {
 
 tap_run "server_outlives_a_killed_client" kill_client
 tap_run "a_silent_client_does_not_hold_the_server" hold_server
-# A process in the background does not receive SIGINT, unless it is sent explicitly.
+# Without job control a process in the background starts with SIGINT ignored.
 set -m
 tap_run "interrupted_test_has_results" interrupt_client
 set +m
 
 # ---- exit statuses ----
 
-# against WHAT STATUS WORDS OPTION...: with a bad server
+# against WHAT STATUS WORDS OPTION...: run a client against a bad server
 against() {
 	local what=$1 status=$2 words=$3 rc=0
 
@@ -208,7 +208,7 @@ one() {
 	wait $pid && grep -q "received 1024 octets" "$dir/one.out"
 }
 
-# The options of iperf3
+# iperf3's options
 letters_of_iperf3() {
 	background "$dir/iperf" "serving on" "$mpa" perf -s -1 -J -6 fd05:44::2 \
 		-p 5201 || return
@@ -228,7 +228,7 @@ assert it["connections"] == 2 and it["size"] == 512 and it["seconds"] == 0.05, i
 	ends 2 "the host is missing" "$mpa" perf -c
 }
 
-# In reverse, so that the server sends. TCP does not pace its first ten segments; the other
+# The server sends (--reverse). TCP does not pace its first ten segments; the other
 # 18000 octets take 1.8 s at 80 kbit/s.
 tcp_is_set() {
 	client -J -n 32K -l 512 --segment off --reverse -C reno --window 64K --fq-rate 80K \

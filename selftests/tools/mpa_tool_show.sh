@@ -39,7 +39,7 @@ mkfifo "$work/commands"
 exec 7< <(exec /usr/bin/python3 -B "$here/mpa_tool_ends.py" <"$work/commands" 2>&1)
 exec 8>"$work/commands"
 
-# ends COMMAND...: its reply is in $answer
+# ends COMMAND...: send it to mpa_tool_ends.py; the reply is in $answer
 ends() {
 	echo "$*" >&8
 	read -r -t 150 -u 7 answer
@@ -53,7 +53,7 @@ ends() {
 # The local port and the cookie of each end: port[NAME.a], cookie[NAME.a]
 declare -A port=() cookie=()
 
-# made NAME KIND [ARGUMENT]...: a connection
+# made NAME KIND [ARGUMENT]...: open a connection
 made() {
 	local words
 
@@ -73,13 +73,13 @@ on() {
 	ip netns exec "$1" timeout 150 "$tool" "${@:2}"
 }
 
-# as_nobody HOST COMMAND...
+# as_nobody HOST COMMAND...: run mpa on that host as an ordinary user
 as_nobody() {
 	ip netns exec "$1" setpriv --reuid 65534 --regid 65534 --clear-groups \
 		timeout 150 "$work/mpa" "${@:2}"
 }
 
-# has TEXT PATTERN...: the text matches each pattern
+# has TEXT PATTERN...: whether the text matches each pattern
 has() {
 	local pattern
 
@@ -92,7 +92,7 @@ has() {
 	done
 }
 
-# lacks TEXT PATTERN...: the text matches no pattern
+# lacks TEXT PATTERN...: whether the text matches no pattern
 lacks() {
 	local pattern
 
@@ -105,7 +105,8 @@ lacks() {
 	done
 }
 
-# ends_with STATUS PATTERN COMMAND...: has this exit status, and matching output
+# ends_with STATUS PATTERN COMMAND...: COMMAND must end with STATUS, and its output must
+# match
 ends_with() {
 	local rc=0 seen
 
@@ -117,7 +118,7 @@ ends_with() {
 	has "$seen" "$2"
 }
 
-# json TEXT EXPRESSION: with the parsed JSON as "it" this must be true
+# json TEXT EXPRESSION: whether EXPRESSION is true, with the parsed JSON as "it"
 json() {
 	/usr/bin/python3 -c '
 import json, sys
@@ -126,7 +127,7 @@ it = json.loads(text)
 sys.exit(0 if eval(expression) else f"expected {expression} of {text}")' "$1" "$2"
 }
 
-# lines FILE PATTERN [NUMBER]: wait until that number of lines match, one by default
+# lines FILE PATTERN [NUMBER]: wait until NUMBER lines (1) match
 lines() {
 	local until=$((SECONDS + 100))
 
@@ -140,8 +141,8 @@ lines() {
 	done
 }
 
-# watch NAME HOST ARGUMENT...: mpa monitor, once it has subscribed; its output is in
-# $work/NAME.out and .err, its process is ${watcher[NAME]}
+# watch NAME HOST ARGUMENT...: start mpa monitor, and wait until it has subscribed. Its
+# output is in $work/NAME.out and .err; ${watcher[NAME]} is its process
 declare -A watcher=()
 watch() {
 	: >"$work/$1.err"
@@ -159,7 +160,7 @@ unwatch() {
 	cat "$work/$1.out"
 }
 
-# Also for a user that may not read this folder.
+# Ordinary users need to read this folder.
 chmod 755 "$work"
 install -m 755 "$tool" "$work/mpa"
 
@@ -184,7 +185,7 @@ ends many tuf.a,tuf.b 3 100
 
 # ---- show ----
 
-# row HOST NAME.END: the line of this connection
+# row HOST NAME.END: print the line of this connection
 row() {
 	on "$1" show -H cookie "${cookie[$2]}"
 }
@@ -224,7 +225,7 @@ tuf_is_shown() {
 		[[ $(on beta show --tuf -H | wc -l) -eq 1 && $(on beta show -H tuf) = "$(on beta show -H --tuf)" ]]
 }
 
-# shown WORDS NAME...: exactly these of beta, by cookie
+# shown WORDS NAME...: whether exactly these of beta's connections are shown, by cookie
 shown() {
 	local each expected=()
 
@@ -320,7 +321,7 @@ watching_shows_rates() {
 	pid=$!
 	lines "$seen" connections || return
 	ends many one.a,one.b 20 500
-	# Whole lines, the last of them of a time when all had come
+	# Complete lines; when the last was printed, all had come
 	n=$(($(wc -l <"$seen") + 2))
 	lines "$seen" connections $((n + 1)) || return
 	kill "$pid"
@@ -349,7 +350,7 @@ colours_are_for_terminals() {
 		lacks "$(on beta show failed)" $'\e\\['
 }
 
-# mpa ends as ss does, without a message.
+# Without a reader mpa ends silently, like ss.
 a_reader_may_go() {
 	local each said status
 
@@ -391,7 +392,7 @@ counters_are_shown_in_words() {
 	seen=$(on beta show stat)
 	has "$seen" "^ *[1-9][0-9]* +MpaRxFpdus +records received" \
 		"^ *1 +MpaRefusedMalformed +startups with a malformed frame" || return
-	# No number without words, and no zero before another number.
+	# Each counter has words, and no counter shown is 0.
 	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" "^ *0 " || return
 	seen=$(on beta show stat --all)
 	lacks "$seen" "^ *[0-9]+ +Mpa[A-Za-z]+$" || return
@@ -407,7 +408,7 @@ counters_are_json() {
 			"'rates' not in it[0] and it[1]['rates']['MpaRxFpdus'] >= 0 and 'MpaInStartup' not in it[1]['rates']"
 }
 
-# The output for Prometheus: each counter once, with the kernel's value, and a type
+# The output for Prometheus has each counter once, with the kernel's value, and a type.
 metrics_are_those_of_the_kernel() {
 	ip netns exec beta cat /proc/net/mpa_stat >"$work/stat"
 	on beta show --openmetrics >"$work/metrics" || return
@@ -443,7 +444,8 @@ metrics_are_those_of_the_kernel() {
 		ends_with 2 "cannot be combined with --watch" on beta show --openmetrics --watch 1
 }
 
-# asks_for_metrics FILE LEAST: the example asks for that many, and nothing that is not there.
+# asks_for_metrics FILE LEAST: whether the example requests LEAST metrics or more, all
+# of which exist
 asks_for_metrics() {
 	local each n=0
 
@@ -454,7 +456,7 @@ asks_for_metrics() {
 	[[ $n -ge $2 ]]
 }
 
-# The board is valid for Grafana; panels do not cover each other.
+# Grafana can load the board; its panels do not overlap.
 board_is_whole() {
 	python3 - "$here/../../tools/monitoring/mpa-grafana.json" <<-'END2' || return
 	import json, sys
@@ -477,8 +479,7 @@ tap_run "counters_are_json" counters_are_json
 
 # ---- monitor ----
 
-# A path that changes a bit of record number 2: two FPDUs of 2 + 100 + 2 + 4 octets
-# come before it.
+# A path changes a bit of record 2. Two FPDUs of 2 + 100 + 2 + 4 octets precede it.
 path_changes_a_bit() {
 	made flipped flipped 2
 	ends send flipped.a 100 100 100 100
@@ -496,7 +497,7 @@ path_changes_a_bit() {
 			"it['error'] == 'crc' and it['errno'] == 74 and it['error-position'] == 216 and it['cookie'] == ${cookie[flipped.b]} and it['time'] > 0"
 }
 
-# Not in a subshell, as tap_run would: it opens connections.
+# Do not run it in a subshell, as tap_run would: it opens connections.
 run_here() {
 	local rc=0
 
@@ -591,7 +592,7 @@ records_are_shown() {
 	ends send one.b world
 	ends read one.a
 	lines "$work/tap.out" "sent position 0, 5 octets: \"world\"$" || return
-	# Some were read before, none was sent.
+	# Some records were read before, none was sent.
 	has "$(head -n 1 "$work/tap.out")" \
 		"received before position [1-9][0-9]*: not seen, the tap started later$" || return
 	[[ $(grep -c "before position" "$work/tap.out") -eq 1 ]] || return
@@ -601,7 +602,7 @@ records_are_shown() {
 		lacks "$(<"$work/tap.out")" "^    0040 "
 }
 
-# The tap ends with its process; another process may set one.
+# The tap ends with its process, and another process may set one.
 tap_ends_with_a_signal() {
 	[[ $(unwatch tap | wc -l) -gt 0 ]] || return
 	watch next beta --json --octets 3 --records port "${port[one.b]}" --count 1
@@ -645,7 +646,7 @@ records_that_are_lost_are_reported() {
 	ends many one.a,one.b 60 500
 	kill -CONT "$(pgrep -P "${watcher[lossy]}")"
 	lines "$work/lossy.out" "received position" || return
-	# The one after the gap shows the number, once there is space for it.
+	# Once there is space, the record after the gap shows the number.
 	until grep -q "records were lost: [0-9]" "$work/lossy.out"; do
 		[[ $SECONDS -lt $until ]] || return
 		ends many one.a,one.b 1 10
@@ -657,7 +658,7 @@ no_such_connection() {
 	ends_with 1 "there is no connection with cookie 999999" on beta monitor --records 999999
 }
 
-# IPv4 at a socket of IPv6, and the peer-to-peer model
+# An IPv4 address on an IPv6 socket, and the peer-to-peer model.
 mapped_addresses_have_their_form() {
 	local near alpha
 
@@ -694,7 +695,7 @@ output_that_fails_is_reported() {
 	! wait "$watcher" && has "$(<"$work/full.err")" "standard output: No space left"
 }
 
-# full_output HOST COMMAND...: run mpa on that host, with its output on a full device
+# full_output HOST COMMAND...: run mpa on that host, with its output to a full device
 full_output() {
 	on "$@" >/dev/full
 }
@@ -739,7 +740,7 @@ policy_is_shown_and_set() {
 			"it == json.loads('$defaults')"
 }
 
-# Every fixed word that completion offers is one of the command's.
+# Completion offers only words that the command accepts.
 completed_words_are_good() {
 	local each
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# For the tests of "mpa listen" and "mpa connect" between two hosts: both ends, and
-# their output, in $work. "here" is this folder, which has lib.sh; MPA_TOOL is the
-# command.
+# For the tests of "mpa listen" and "mpa connect" between two hosts: both ends, with
+# their output in $work. $here is this folder; MPA_TOOL is the command.
 mpa=${MPA_TOOL:-$here/../../build/tools/mpa}
 
 [[ $(id -u) -eq 0 ]] || skip_all "needs root"
@@ -24,18 +23,17 @@ trap cleanup EXIT
 
 # ---- both ends ----
 
-# Seconds for what should happen soon: a guest that gets little processor time takes
-# long to start Python.
+# Seconds to wait for a result: a guest with little processor time starts Python slowly.
 patience=150
 limit=(timeout --foreground "$patience")
 
-# serve [OPTION...]: "mpa listen" on beta, with its output in $work/server.*; sets
-# port, and server, its process. Standard input is the function's; server_out is
+# serve [OPTION...]: start "mpa listen" on beta, with its output in $work/server.*. Set
+# port, and server, its process. Standard input is the function's; $server_out is
 # another file for its output.
 serve() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
-	# Of a job in the background standard input would be /dev/null.
+	# <&0: in a background job standard input would be /dev/null.
 	ip netns exec beta "$mpa" listen --port-file "$work/port" "$@" 10.5.4.2 0 \
 		<&0 >"${server_out:-$work/server.out}" 2>"$work/server.err" &
 	server=$!
@@ -45,7 +43,7 @@ serve() {
 	}
 }
 
-# served STATUS: the server ends soon, with this status
+# served STATUS: the server must end soon, with STATUS
 served() {
 	local rc=0
 
@@ -67,7 +65,7 @@ stop() {
 	wait "$server" || true
 }
 
-# client STATUS [OPTION...]: "mpa connect" on alpha ends with this status
+# client STATUS [OPTION...]: run "mpa connect" on alpha, which must end with STATUS
 client() {
 	local rc=0
 
@@ -79,7 +77,7 @@ client() {
 	}
 }
 
-# expect WHAT EXPECTED SEEN
+# expect WHAT EXPECTED SEEN: compare, and report a difference
 expect() {
 	[[ $2 = "$3" ]] || {
 		echo "expected $1 to be \"$2\", seen \"$3\""
@@ -87,7 +85,7 @@ expect() {
 	}
 }
 
-# says FILE PATTERN
+# says FILE PATTERN: whether the file matches
 says() {
 	grep -qE -- "$2" "$1" || {
 		echo "expected \"$2\", seen:"
@@ -96,7 +94,7 @@ says() {
 	}
 }
 
-# be LEN NUMBER: in octal for printf: LEN octets, the most significant first
+# be LEN NUMBER: print it for printf, in octal, as LEN octets, most significant first
 be() {
 	local i
 
@@ -105,13 +103,14 @@ be() {
 	done
 }
 
-# record TEXT-FOR-PRINTF OCTETS: with its length before it
+# record TEXT-FOR-PRINTF OCTETS: print a record, preceded by its length
 record() {
 	# shellcheck disable=SC2059 # octets
 	printf "$(be 4 "$2")$1"
 }
 
-# plain PORT-FIFO PROGRAM: Python on beta, which has a connected socket s
+# plain PROGRAM: run Python on beta, with the listening socket l; set port, and server,
+# its process
 plain() {
 	rm -f "$work/port"
 	mkfifo "$work/port"
@@ -126,30 +125,30 @@ $1" &
 
 # ---- files ----
 
-# folder: an empty folder for received files
+# folder: create an empty folder for received files
 folder() {
 	rm -rf "$work/folder"
 	mkdir "$work/folder"
 }
 
-# left NAME...: the folder contains exactly these
+# left NAME...: whether the folder contains exactly these
 left() {
 	expect "what is in the folder" "$*" "$(find "$work/folder" -mindepth 1 -printf '%P\n' | sort | xargs)"
 }
 
-# head NAME OCTETS-OF-NAME SIZE: the first record of a transfer
+# file_head NAME OCTETS-OF-NAME SIZE: print the first record of a transfer
 file_head() {
 	record "\\377mpahead$(be 4 1)$(be 4 "$2")$(be 8 "$3")$1" $((24 + $2))
 }
 
-# file_tail SIZE SHA-256: the last one
+# file_tail SIZE SHA-256: print its last record
 file_tail() {
 	record "\\377mpatail$(be 8 "$1")${2//??/\\x&}" 48
 }
 
 # ---- usage errors ----
 
-# usage WORDS...: ends with 2, and prints something
+# usage WORDS...: mpa must end with 2, and print something
 usage() {
 	local rc=0
 
