@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Included before the real one, this lets a test program run chosen tests only,
- * by the names that TAP prints, by the last parts of these, or by patterns:
+ * Included before the real harness, this lets a test program run chosen tests only: by
+ * the names in TAP, by the last part of such a name, or by patterns:
  *
  *	mpa_start tcp.ipv6.attach_only_once attach_only_once 'tcp.ipv4.*'
  *
- * Without names it runs all. With MPA_FIRST in its environment it stops after
- * the first test that fails. With MPA_SHARE=K/N it runs each test in a share of
- * its fixture's variants, but in one at least; the shares 0/N to N-1/N together
- * have every test in every variant.
+ * Without names it runs all. With MPA_FIRST in its environment it stops at the first
+ * failure. With MPA_SHARE=K/N it runs each test in a share of its fixture's variants,
+ * at least one; the shares 0/N to N-1/N together are all tests in all variants.
  */
 #ifndef _MPA_CHOSEN_H
 #define _MPA_CHOSEN_H
@@ -29,7 +28,7 @@ static bool is_chosen(char **patterns, const char *name)
 	return false;
 }
 
-/* Whether variant V of VARIANTS is in the share, for test T of a fixture. */
+/* Whether variant V of VARIANTS is in the share, for a fixture's test T. */
 static bool is_shared(unsigned int v, unsigned int variants, unsigned int t)
 {
 	const char *share = getenv("MPA_SHARE");
@@ -42,7 +41,7 @@ static bool is_shared(unsigned int v, unsigned int variants, unsigned int t)
 	return v % n == (k + t) % n;
 }
 
-/* With NULL for patterns: print all names. */
+/* Run matching tests; if @patterns is NULL, print all names. */
 static void run_each(char **patterns, unsigned int *run, unsigned int *failed)
 {
 	static struct __fixture_variant_metadata none = { .name = "" };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Records that arrive before earlier ones, in forged segments. The peer's TCP
- * sends the same octets later.
+ * Records that arrive before earlier ones, in forged segments. The peer's TCP sends the
+ * same octets later.
  */
 
 #include "mpa.h"
@@ -19,10 +19,9 @@ static u32 ahead_add(struct world *w, u8 *fpdu, bool whole)
 }
 
 /*
- * Forge segments with some records, after octets that are still to be sent. If one
- * of the records is @bad, nothing after it is found. The peer's TCP must then send
- * the octets before them at once: it ignores a segment that acknowledges octets
- * that it has not sent yet.
+ * Forge segments with some records, after unsent octets. If record @bad has a wrong
+ * CRC, nothing after it is found. The peer's TCP must soon send the missing octets: it
+ * ignores segments that acknowledge octets that it has not sent.
  */
 static int op_ahead(struct world *w, long bad)
 {
@@ -62,7 +61,7 @@ const int ahead_ops_nr = ARRAY_SIZE(ahead_ops);
 
 /* ---- results ---- */
 
-/* Find a record that was received without a position, by its length, which is unique. */
+/* Find a record that was received without a position, by its unique length. */
 bool ahead_is(struct world *w, const u8 *buf, u32 n, u64 *position)
 {
 	u32 i;

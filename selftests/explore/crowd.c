@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Operations with many sockets: memory that is not charged, silent clients that use all
+ * Operations with many sockets: memory that is not charged, silent clients in all
  * places, users that hold their locks, and sockets that outlive the module.
  */
 
@@ -12,13 +12,13 @@
 #define CROWD		150
 #define OPEN_LEN	60000
 #define STASHED_LEN	30000
-#define MEM_SLACK	(520 * 4096)	/* what each processor may keep in reserve */
+#define MEM_SLACK	(520 * 4096)	/* reserve that all processors may keep */
 #define SILENT		8
 #define OTHERS		3
-#define HELD		600		/* more than a workqueue runs at once */
+#define HELD		600		/* more work items than a workqueue runs at once */
 #define HELD_FIRST	3000
 
-/* Octets that the kernel counts as TCP's. */
+/* Return: octets charged to TCP. */
 static long tcp_mem(void)
 {
 	FILE *file = fopen("/proc/net/sockstat", "r");
@@ -75,7 +75,7 @@ static void judge_mem(long before, long held, const char *what)
 		violated("%ld octets in %s, TCP counts %ld", held, what, now);
 }
 
-/* Records that are built with MSG_MORE. */
+/* Build records with MSG_MORE. */
 static int op_crowd_open(struct world *w, long arg)
 {
 	long before = tcp_mem(), held = 0;
@@ -96,7 +96,7 @@ static int op_crowd_open(struct world *w, long arg)
 	return 0;
 }
 
-/* Long FPDUs that exceed small receive buffers. */
+/* Send FPDUs that exceed small receive buffers. */
 static int op_crowd_stash(struct world *w, long arg)
 {
 	long before = tcp_mem(), held = 0;
@@ -125,7 +125,7 @@ static int op_crowd_stash(struct world *w, long arg)
 	return 0;
 }
 
-/* Connect a client; @to is the accepted socket. */
+/* Connect a client. @to: set to the accepted socket. */
 static int accepted(int l, struct sockaddr_in *addr, int *to)
 {
 	int raw = raw_connect(addr);
@@ -135,7 +135,7 @@ static int accepted(int l, struct sockaddr_in *addr, int *to)
 	return raw;
 }
 
-/* Whether a client is served when it sends its request. */
+/* Whether a client that sends its request is served. */
 static bool served(int raw, int to)
 {
 	u8 frame[FRAME_LEN];
@@ -156,10 +156,10 @@ static bool served(int raw, int to)
 }
 
 /*
- * The maximum number of silent clients in startup, and a client that sends its
- * request: it connects after them, or before them to another listener. One port
- * in 256 is counted with the port of the silent ones: so there are several other
- * listeners, and the client of one of them has to be served.
+ * Fill startup with silent clients, up to the limit. A client that sends its request
+ * must be served: it connects to the same listener after them, or to another listener
+ * before them. One port in 256 shares a bucket with the silent ones' port, so there are
+ * several other listeners, and one of their clients must be served.
  */
 static int op_crowd_silent(struct world *w, long other)
 {
@@ -209,7 +209,7 @@ static void *hold_locks(void *arg)
 	return NULL;
 }
 
-/* Users whose page faults are never served: their locks stay held. */
+/* Page faults of some users are never served, so their locks stay held. */
 static int op_crowd_locks(struct world *w, long arg)
 {
 	struct rlimit files = { 2 * HELD_FIRST, 2 * HELD_FIRST };
@@ -237,7 +237,7 @@ static int op_crowd_locks(struct world *w, long arg)
 		mpa_start_as(pairs[i].s, &start);
 	if (pthread_create(&thread, NULL, hold_locks, &err))
 		return -1;
-	/* All startups have timed out by now; ending them needs the socket locks. */
+	/* By now all startups have timed out; ending them needs the socket locks. */
 	settle(1500);
 	raw = accepted(l, &addr, &to);
 	if (!served(raw, to))
@@ -270,7 +270,7 @@ static int module_again(void)
 	return err;
 }
 
-/* Packets in flight hold sockets that were closed long ago. */
+/* Packets in flight hold sockets that were closed long before. */
 static int op_crowd_wire(struct world *w, long accepted)
 {
 	struct sockaddr_in addr = {};
@@ -292,7 +292,7 @@ static int op_crowd_wire(struct world *w, long accepted)
 			err = -errno;
 		hang_up(s);
 	} else {
-		/* The children are reset with it. */
+		/* The close also resets the children. */
 		close(l);
 	}
 	err = module_again();
@@ -305,7 +305,7 @@ static int op_crowd_wire(struct world *w, long accepted)
 	return err;
 }
 
-/* Everything is closed: the module can be unloaded, and loaded again. */
+/* All is closed, so the module can be unloaded, and loaded again. */
 static int op_crowd_module(struct world *w, long arg)
 {
 	int err;

@@ -6,8 +6,8 @@
  *	mpa_explore [OPTION]...		explore
  *	mpa_explore "start=full; peer.rst; poll; recv"...	these sequences
  *
- * A sequence whose first part is impossible, or whose first operation was
- * refused and so changed nothing, has the same result as a shorter one.
+ * A sequence is skipped if its first part is impossible, or its first operation is
+ * refused and so has no effect: a shorter sequence has the same result.
  */
 
 #include <errno.h>
@@ -36,8 +36,8 @@ struct row {
 
 static struct row *rows;
 static int most = 3;
-static unsigned long share = 1;	/* run one in this number of the longest sequences */
-static unsigned long pairs = 1;	/* run one in this number of the sequences of length two */
+static unsigned long share = 1;	/* of the longest sequences, run one in this number */
+static unsigned long pairs = 1;	/* of the sequences of length two, run one in this number */
 static unsigned long seed = 1;
 static bool verbose, all;
 static bool only[64], some, first;
@@ -56,7 +56,7 @@ static void say_sequence(const struct sequence *s, char *text, size_t room)
 		n += snprintf(text + n, room - n, "; %s", ops[s->op[i]]->name);
 }
 
-/* Report the kernel's complaints without numbers, which differ from run to run. */
+/* Report the kernel's complaints, without numbers, which differ between runs. */
 static void judge_kernel(void)
 {
 	char text[200], plain[200];
@@ -72,7 +72,7 @@ static void judge_kernel(void)
 	violated("the kernel says %s", plain);
 }
 
-/* The current sequence, to report a call that sleeps when it must not. */
+/* The current sequence, for the report of a call that must not sleep but does. */
 static char current_text[300];
 static unsigned long current_nr;
 
@@ -96,13 +96,13 @@ static void *watch_dog(void *arg)
 	return NULL;
 }
 
-/* Start states, first operations, and first two operations that are impossible. */
+/* Start states, first operations and pairs of operations that are impossible. */
 static bool unreached[64], dead1[64][OPS_MAX], dead2[64][OPS_MAX][OPS_MAX];
 
 enum result { RAN, IMPOSSIBLE, INERT };
 
 /*
- * Return: RAN; IMPOSSIBLE with operation @*at; INERT when the first one was
+ * Return: RAN; IMPOSSIBLE, with the operation in *@at; INERT if the first operation was
  * refused.
  */
 static enum result run(const struct sequence *s, int *at)
@@ -180,7 +180,7 @@ static bool is_part(const char *text, const char *of)
 {
 	char copy[300], *word, *rest = copy;
 
-	/* The name must have all these words, in this order. */
+	/* The name must have these words, in this order. */
 	snprintf(copy, sizeof(copy), "%s", text);
 	while ((word = strsep(&rest, "; "))) {
 		size_t n = strlen(word);
@@ -275,7 +275,7 @@ static bool in_sequences(const struct sequence *s, int nr)
 	       (s->len == 1 || !(ops[nr]->flags & OP_ALONE));
 }
 
-/* Count the sequences that begin in this way: all have the same result. */
+/* Whether sequences that begin like this have a known result. Count them. */
 static bool explored(struct sequence *s, int depth)
 {
 	struct row *row = rows + s->start;

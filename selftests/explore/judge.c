@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold, whatever was done:
- * - octets delivered are those of the records that the peer has framed, each record
- *   whole and verified, in order or, if it came ahead, out of order;
+ * Rules that hold after any operation:
+ * - delivered octets are those of the peer's records, each whole and verified, in order
+ *   or, if it came ahead, out of order;
  * - an end of the stream is a real one, and an error reaches the user once;
- * - recv() and send() agree with poll(), and whoever waits is woken:
- *   in epoll, edge-triggered, and in a blocked call;
- * - what send() accepted is at the peer, framed, and nothing else is;
+ * - recv() and send() agree with poll(), and waiting tasks are woken, in edge-triggered
+ *   epoll and in blocked calls;
+ * - exactly the octets that send() accepted are at the peer, framed;
  * - a good connection continues.
- * mpa_judge.c and tuf_judge.c have what is special to MPA or TUF.
+ * mpa_judge.c and tuf_judge.c have further rules for MPA and TUF.
  */
 
 #include WORLD_H
@@ -27,7 +27,7 @@ void judge_reported(struct world *w, int err, const char *by)
 	w->teller = by;
 }
 
-/* An error must be reported, unless it already was. */
+/* Check that an error is due or has been reported. */
 void judge_due(struct world *w)
 {
 	int tries, n = 1;
@@ -63,7 +63,7 @@ static u32 woken_by(const struct world *w, int ep)
 	return came;
 }
 
-/* A new event in poll() must have woken epoll. */
+/* Check that a new event of poll() has woken epoll. */
 void judge_edge(struct world *w, bool woken)
 {
 	const u32 out = POLLOUT, both = POLLERR | POLLHUP;
@@ -102,7 +102,7 @@ static u32 job_needs(const struct world *w, const struct job *job)
 	}
 }
 
-/* A blocked call must not sleep if it would not block when called now. */
+/* Check that a blocked call sleeps only if the same call would block now. */
 void judge_job(struct world *w)
 {
 	static const char * const names[] = {
@@ -144,7 +144,7 @@ const char *verdict_name(enum verdict verdict)
 	return names[verdict];
 }
 
-/* The next record in order, into @w->cur. */
+/* Read the next record in order into @w->cur. */
 enum verdict next_record(struct world *w)
 {
 	enum verdict verdict;
@@ -161,7 +161,7 @@ enum verdict next_record(struct world *w)
 	return verdict;
 }
 
-/* Check MPA_RECVINFO of the record in order. */
+/* Check MPA_RECVINFO of an in-order record. */
 void judge_ordered(struct world *w, const struct mpa_recvinfo *info)
 {
 	if (w->fuzzy || w->stolen || next_record(w) != WHOLE)
@@ -185,7 +185,7 @@ static void record_read(struct world *w)
 	w->rx_fpdus++;
 }
 
-/* Octets of records that were delivered. @buf is NULL if their content is unknown. */
+/* Check delivered octets of records. @buf is NULL if their content is unknown. */
 void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 {
 	enum verdict verdict;
@@ -221,7 +221,7 @@ void judge_octets(struct world *w, const u8 *buf, u32 n, bool eor, int how)
 		record_read(w);
 }
 
-/* recv() has returned 0. */
+/* Check a recv() that returned 0. */
 void judge_zero(struct world *w, enum verdict verdict)
 {
 	if (w->shut & 1)
@@ -237,7 +237,7 @@ void judge_zero(struct world *w, enum verdict verdict)
 
 /* ---- records that came ahead ---- */
 
-/* The record after @at octets of @wrote. */
+/* Return: the record after @at octets of @wrote. */
 struct ahead *ahead_at(struct world *w, u32 at)
 {
 	u32 i;
@@ -248,7 +248,7 @@ struct ahead *ahead_at(struct world *w, u32 at)
 	return NULL;
 }
 
-/* Skip records delivered out of order, even if their octets have changed. */
+/* Skip records that were delivered out of order, even if their octets have changed. */
 void pass_placed(struct world *w)
 {
 	struct ahead *ahead = ahead_at(w, w->rx_at);
@@ -277,7 +277,7 @@ static bool ready(const struct world *w, const struct ahead *ahead)
 	       !ahead->waits && ahead->at >= w->wrote_len;
 }
 
-/* Whether poll() may have reported a record that is too long for the buffer. */
+/* Whether poll() may have reported a record that exceeds the buffer. */
 bool ahead_too_long(const struct world *w, u32 room)
 {
 	u32 i;
@@ -288,7 +288,7 @@ bool ahead_too_long(const struct world *w, u32 room)
 	return false;
 }
 
-/* A record that was delivered out of order, or the part of it that was peeked. */
+/* Check a record that was delivered out of order, or the part that was peeked. */
 void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
 {
 	struct ahead *ahead = ahead_at(w, w->rx_begin + position);
@@ -314,7 +314,7 @@ void judge_placed(struct world *w, u64 position, const u8 *buf, u32 n, int how)
 	w->rx_octets += ahead->len;
 }
 
-/* recv() returned nothing for @room octets: all complete records must be longer. */
+/* recv() returned nothing for @room octets: check that all complete records are longer. */
 void judge_nothing_placed(struct world *w, u32 room, bool looked)
 {
 	u32 i;
@@ -341,7 +341,7 @@ bool alive(const struct world *w)
 	       !w->due && !busy(w, JOB_ANY);
 }
 
-/* Read all octets, even those that arrive once there is room. */
+/* Read all octets, even those that arrive once there is space. */
 void take_all(struct world *w)
 {
 	int n, quiet = 0, tries;
@@ -362,8 +362,8 @@ void take_all(struct world *w)
 }
 
 /*
- * Octets that are not an FPDU are parsed as one nevertheless: they contain a
- * length. When that many have arrived it is found to be bad, and not before.
+ * Octets that are no FPDU are parsed as one: they have a length. Check that the FPDU is
+ * found to be bad once all its octets have arrived, and not before.
  */
 void fill_up(struct world *w, int tries)
 {
@@ -383,7 +383,7 @@ void fill_up(struct world *w, int tries)
 	take_all(w);
 }
 
-/* Octets that the peer has read free room, at once or a little later. */
+/* Check that octets read by the peer free space, now or soon. */
 void room_comes(struct world *w)
 {
 	int ms;
@@ -397,7 +397,7 @@ void room_comes(struct world *w)
 	violated("no POLLOUT, and no space will come");
 }
 
-/* All accepted octets arrive, at once or when a timer of TCP expires. */
+/* Check that all accepted octets arrive, now or when a timer of TCP expires. */
 void all_comes(struct world *w)
 {
 	int ms;

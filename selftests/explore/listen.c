@@ -89,7 +89,7 @@ static int op_l_poll(struct world *w, long arg)
 	return 0;
 }
 
-/* Another client, or the first one, with its request. */
+/* Connect a second client, or the first one, which sends its request. */
 static int op_l_connect(struct world *w, long arg)
 {
 	struct sockaddr_in addr = {};
@@ -109,8 +109,8 @@ static int op_l_connect(struct world *w, long arg)
 	if (w->raw >= 0) {
 		w->extra = fd;
 		/*
-		 * Of two listeners at one port, the one that accepts it may not
-		 * have those octets.
+		 * With two listeners on the port another one may accept this client, so
+		 * the octets may not arrive here.
 		 */
 		w->fuzzy |= w->o >= 0;
 		return write_all(fd, frame, sizeof(frame));
@@ -119,7 +119,7 @@ static int op_l_connect(struct world *w, long arg)
 	return peer_say(w, frame, sizeof(frame), 0);
 }
 
-/* kernel_accept(), as the kernel's own servers call it. */
+/* Call kernel_accept(), like the kernel's own servers. */
 static int op_l_kaccept(struct world *w, long other)
 {
 	const char *path = getenv("MPA_KERNEL_USER");

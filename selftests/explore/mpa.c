@@ -44,7 +44,7 @@ int listen_as(int *fd, bool attach, int flags, struct sockaddr_in *addr)
 	return attach && (mpa_attach(*fd) || mpa_start_as(*fd, &start)) ? -1 : 0;
 }
 
-/* As pair_make(), but the connecting end is tested. */
+/* As pair_make(), but test the connecting end. */
 static int client_make(struct world *w)
 {
 	w->s = raw_connect(&common_addr);
@@ -79,7 +79,7 @@ static int by_way_client(struct world *w, long names)
 	return way(w, (const char *)names);
 }
 
-/* A listening socket, and a child that was not accepted. */
+/* Make a listening socket, and a child that is not accepted. */
 static int with_child(struct world *w, bool attach, bool other, int flags)
 {
 	struct sockaddr_in addr = {};
@@ -91,7 +91,7 @@ static int with_child(struct world *w, bool attach, bool other, int flags)
 	w->raw = raw_connect(&addr);
 	if (w->raw < 0)
 		return -1;
-	/* Open the other listener later, so that the child belongs to the first one. */
+	/* Open the other listener late, so that the child belongs to the first one. */
 	if (other && (listen_as(&fd, !attach, flags, &addr) ||
 		      listen(fd, 8)))
 		return -1;

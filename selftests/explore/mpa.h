@@ -7,12 +7,12 @@
 
 #define SEGS_MAX	64
 #define STARTUP_MS	200	/* the startup timeout */
-#define LATE_MS		300	/* until sent data are at the peer */
-#define QUIET_MS	100	/* without anything arriving, the first time */
+#define LATE_MS		300	/* maximum time until sent data is at the peer */
+#define QUIET_MS	100	/* wait without an arrival, the first time */
 #define QUIET_MOST(w)	((w)->squeezed ? 9 : 4)
 #define FLOOD		0x55	/* content of a long send of plain TCP */
 
-/* The kinds of parts in the stream from the socket to its peer. */
+/* Kinds of parts in the stream from the socket to its peer. */
 enum seg_kind { SEG_PLAIN, SEG_FLOOD, SEG_FRAME, SEG_RECORDS };
 
 struct seg {
@@ -23,16 +23,16 @@ struct seg {
 /**
  * struct world - a connection, and the model's knowledge of it
  * @attached:	@s has the ULP
- * @state:	enum mpa_state, the last one seen; -1: not attached
- * @role:	of the last MPA_START that was accepted
+ * @state:	last known enum mpa_state; -1: not attached
+ * @role:	role in the last accepted MPA_START
  * @old:	MPA was started with revision 0
- * @connects:	connect() has not yet returned success
- * @racing:	the model knows nothing, as operations run in parallel
+ * @connects:	connect() has not returned success yet
+ * @racing:	operations run in parallel, so the model knows nothing
  * @flood:	@job is a long send of plain TCP
- * @flood_from:	octets acked before it
- * @flood_most:	its octets that TCP had when MPA began
- * @plain_got:	octets of @wrote that were read before MPA, or between
- * @begin:	where the peer's startup frame begins, or the first FPDU
+ * @flood_from:	octets acknowledged before that send
+ * @flood_most:	octets of that send that TCP had when MPA began
+ * @plain_got:	octets of @wrote that were read without MPA
+ * @begin:	start of the peer's startup frame, or of the first FPDU
  * @info_markers: directions with markers: MPA_INFO_*
  * @segs:	the parts of @sent
  */
@@ -89,7 +89,7 @@ static inline bool job_framed(const struct world *w, enum job_kind kind)
 	return started(w);
 }
 
-/* A request has arrived: poll() reports it, recv() does not. */
+/* Whether a request has arrived: poll() reports it, recv() does not. */
 static inline bool asked(const struct world *w)
 {
 	return w->state == MPA_STATE_REQUESTED;
@@ -106,7 +106,7 @@ static inline void refresh(struct world *w)
 		judge_state(w);
 }
 
-/* recv() may return it again: 0 would be an end of stream. */
+/* recv() may return the error again: 0 would mean end of stream. */
 #define may_repeat(by)		(!strcmp(by, "recv"))
 
 static inline bool all_read(const struct world *w)
@@ -132,7 +132,7 @@ static inline void world_clear(struct world *w)
 
 #define judge_joined(w)		judge_job(w)
 
-/* Segments are not inspected, and there is nothing to restore. */
+/* TUF has functions for these: MPA does not inspect segments, and restores nothing. */
 #define pair_attach(w)		0
 #define said(w, n)		((void)(n))
 #define wire_read(w)		((void)(w))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold for MPA in addition to judge.c: startup ends, and records
- * begin where the peer's startup frame ends.
+ * Rules for MPA in addition to judge.c: startup ends, and records begin where the
+ * peer's startup frame ends.
  */
 
 #include "mpa.h"
@@ -30,7 +30,7 @@ static void became_full(struct world *w, const struct mpa_info *info)
 		if (!len && !w->fuzzy)
 			violated("Full Operation without a frame");
 	}
-	/* Sent data have markers where the peer's frame requested them. */
+	/* Sent data has markers if the peer's frame requested them. */
 	if (len) {
 		w->info_markers &= ~(u64)MPA_INFO_TX_MARKERS;
 		if (w->wrote[w->begin + 16] & 0x80)
@@ -48,7 +48,7 @@ static void became_plain(struct world *w)
 	w->plain_got = w->begin + len;
 }
 
-/* Read the state only if it may have changed, as reading might change it. */
+/* Read the state only if it may have changed, as the read itself might change it. */
 void judge_state(struct world *w)
 {
 	struct mpa_info info = {};
@@ -96,7 +96,7 @@ enum verdict receive(struct world *w, const u8 *octets, u32 count)
 	return verdict == WHOLE && !len ? BAD_LENGTH : verdict;
 }
 
-/* Octets of a record that came without MPA_RECVINFO. */
+/* Check octets of a record that was received without MPA_RECVINFO. */
 void judge_unsaid(struct world *w, const u8 *buf, u32 n)
 {
 	u64 position;
@@ -117,7 +117,7 @@ void judge_plain(struct world *w, const u8 *buf, ssize_t n)
 	w->plain_got += n;
 }
 
-/* A receive without records. */
+/* Check a receive without records. */
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n < 0)
@@ -133,7 +133,7 @@ void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 static void judge_bad(struct world *w, enum verdict verdict)
 {
 	w->failed = true;
-	/* TCP accepts nothing after a shutdown of both halves, and resets. */
+	/* After a shutdown of both halves TCP accepts nothing, and sends a RST. */
 	if (w->fuzzy || w->stolen || w->shut == 3 || w->ended)
 		return;
 	if (verdict == WHOLE)
@@ -155,7 +155,7 @@ static void judge_again(struct world *w, enum verdict verdict)
 		violated("EAGAIN at the end of the stream");
 }
 
-/* A receive in Full Operation that returned no octets. */
+/* Check a receive in Full Operation that returned no octets. */
 void judge_end(struct world *w, ssize_t n, int err)
 {
 	enum verdict verdict = next_record(w);
@@ -185,7 +185,7 @@ static void job_received(struct world *w, struct job *job)
 			w->plain_got += job->ret > 0 ? job->ret : 0;
 		if (job->ret < 0)
 			judge_reported(w, job->err, "a blocked recv");
-		/* MPA must notice that octets are missing. */
+		/* MPA must detect the missing octets. */
 		judge_state(w);
 		if (job->ret > 0 && w->state > MPA_STATE_IDLE &&
 		    w->state != MPA_STATE_REJECTED)
@@ -265,7 +265,7 @@ void note_sent(struct world *w, enum seg_kind kind, u32 len)
 	w->sent_len += len;
 }
 
-/* Records of @len octets in total. Return: the octets of them found. */
+/* Check records of @len octets in total. Return: the number of octets found. */
 static u32 judge_records(struct model_receiver *rx,
 			 const u8 *sent, u32 len)
 {
@@ -305,7 +305,7 @@ static void judge_flood(struct world *w, struct model_receiver *rx)
 		violated("a send() of plain TCP continues after MPA_START");
 }
 
-/* @all: the connection is good, so nothing may be missing. */
+/* Check sent octets. @all: the connection is good, so none may be missing. */
 u32 judge_sent(struct world *w, bool all)
 {
 	struct model_receiver rx = {
@@ -370,7 +370,7 @@ static bool established(struct world *w)
 	return info.tcpi_state == 1;
 }
 
-/* All received octets are delivered or refused, and none is left. */
+/* Check that all received octets are delivered or refused, and none is left. */
 static void judge_stream(struct world *w)
 {
 	enum verdict verdict;
@@ -433,7 +433,7 @@ static void plain_continues(struct world *w)
 	all_comes(w);
 }
 
-/* Startup has to be over, but not because of its timeout. */
+/* Check that startup is over, but not because of its timeout. */
 static void judge_startup(struct world *w)
 {
 	u32 len = frame_at(w->wrote + w->begin, w->wrote_len - w->begin, true);
@@ -446,12 +446,12 @@ static void judge_startup(struct world *w)
 		violated("early octets after a request were accepted");
 }
 
-/* A good connection continues, and a bad one ends. */
+/* Check that a good connection continues, and a bad one ends. */
 void judge_last(struct world *w)
 {
 	int n = 1, tries;
 
-	/* By then a queued batch has been sent. */
+	/* By then a queued batch was sent. */
 	settle(w->kept ? 60 : 1);
 	judge_job(w);
 	if (w->s < 0) {

@@ -8,7 +8,7 @@
 
 /* ---- receive ---- */
 
-/* Buffers that records of op_many() fill exactly. */
+/* Receive into buffers that op_many()'s records fill exactly. */
 static int op_recv_vec(struct world *w, long len)
 {
 	static u8 buf[16 * 64];
@@ -32,7 +32,7 @@ static int op_recv_oob(struct world *w, long arg)
 	return n < 0 ? -errno : n;
 }
 
-/* The error queue is empty. */
+/* Read the error queue, which is empty. */
 static int op_recv_err(struct world *w, long arg)
 {
 	ssize_t n;
@@ -78,7 +78,7 @@ static int op_splice_out(struct world *w, long arg)
 
 /* ---- send ---- */
 
-/* @n octets have been accepted. */
+/* Note that @n octets were accepted. */
 static void gave(struct world *w, ssize_t n, int how)
 {
 	bool records = w->state == MPA_STATE_FULL;
@@ -117,7 +117,7 @@ int give(struct world *w, u32 len, int how)
 	return n < 0 ? -err : n;
 }
 
-/* End a record without further octets. */
+/* End a record, without octets. */
 static int op_send_nothing(struct world *w, long arg)
 {
 	ssize_t n;
@@ -157,7 +157,7 @@ static int op_send_cut(struct world *w, long segment)
 	return n < 0 ? -errno : n;
 }
 
-/* Send small pieces of one record, and send on another socket between them. */
+/* Send small pieces of a record, and send on another socket in between. */
 static int op_pieces(struct world *w, long pieces)
 {
 	int n = 0;
@@ -180,7 +180,7 @@ static int op_sendfile(struct world *w, long at)
 	return n < 0 ? -errno : n;
 }
 
-/* splice(2) from a pipe whose pages have a few octets each. */
+/* Call splice(2) from a pipe whose pages have a few octets each. */
 static int op_splice_in(struct world *w, long size)
 {
 	int ends[2], i, flags = SPLICE_F_NONBLOCK;
@@ -236,7 +236,7 @@ static int op_job(struct world *w, long kind)
 	return err;
 }
 
-/* Octets that were passed to TCP to send. */
+/* Return: the number of octets passed to TCP to send. */
 static u64 octets_taken(struct world *w)
 {
 	struct tcp_info info = {};
@@ -318,7 +318,7 @@ static int op_start_manual(struct world *w, long arg)
 	return start_as(w, MPA_ROLE_RESPONDER, 1, MPA_START_MANUAL);
 }
 
-/* MPA_START with revision 0. */
+/* Call MPA_START with revision 0. */
 static int op_start_old(struct world *w, long role)
 {
 	int err = start_as(w, role, 0, 0);
@@ -359,7 +359,7 @@ static int op_shutdown(struct world *w, long how)
 static int op_close(struct world *w, long arg)
 {
 	(void)arg;
-	/* Nothing else would end the connection that a call waits for. */
+	/* Nothing else would end the connection, for which a call waits. */
 	if (busy(w, JOB_ANY) && w->raw < 0)
 		shutdown(w->s, SHUT_RDWR);
 	close(w->s);
@@ -393,7 +393,7 @@ static int op_disconnect(struct world *w, long arg)
 	return 0;
 }
 
-/* Connect to a peer that does not know the previous connection. */
+/* Connect to a peer that knows nothing of the previous connection. */
 static int connect_anew(struct world *w)
 {
 	struct sockaddr_in addr = {};
@@ -493,7 +493,7 @@ static void note_place(struct world *w, bool on)
 	    !(w->info_markers & MPA_INFO_RX_MARKERS))
 		violated("MPA_PLACE is on without markers");
 	w->place = on;
-	/* From now on each record has its position. */
+	/* From here on each record has its position. */
 	if (!setsockopt(w->s, SOL_MPA, MPA_RECVINFO, &(int){ 1 }, sizeof(int)))
 		w->tells = true;
 }
@@ -518,7 +518,7 @@ static int op_unknown(struct world *w, long nr)
 	return err;
 }
 
-/* close() resets the connection. */
+/* Set SO_LINGER, so that close() resets the connection. */
 static int op_linger(struct world *w, long arg)
 {
 	struct linger linger = { .l_onoff = 1 };

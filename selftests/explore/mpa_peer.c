@@ -63,7 +63,7 @@ static int op_damaged(struct world *w, long where)
 	u32 n;
 
 	if (w->rest_left) {
-		/* Change the CRC of the FPDU that was begun. */
+		/* Change the CRC of the FPDU that is half sent. */
 		w->rest[w->rest_at + w->rest_left - 1] ^= 1;
 		return say_rest(w);
 	}
@@ -72,7 +72,7 @@ static int op_damaged(struct world *w, long where)
 	return peer_say(w, fpdu, n, 0);
 }
 
-/* A reply of revision 0, together with an FPDU. */
+/* Send a reply of revision 0, together with an FPDU. */
 static int op_reply_old(struct world *w, long len)
 {
 	u8 octets[FRAME_LEN + 200];
@@ -108,7 +108,7 @@ static int op_urgent(struct world *w, long len)
 	return peer_say(w, fpdu, n, MSG_OOB);
 }
 
-/* Its first octet is urgent; before that is read, the last octet becomes urgent. */
+/* The first octet of an FPDU is urgent. Before it is read, the last octet becomes urgent. */
 static int op_urgent_twice(struct world *w, long len)
 {
 	static u8 fpdu[4096];

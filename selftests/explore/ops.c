@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A user's operations on a socket, for both ULPs. */
+/* A user's operations on a socket with either ULP. */
 
 #include <sys/sendfile.h>
 
@@ -7,7 +7,7 @@
 
 /* ---- receive ---- */
 
-/* The position of octets in MPA_RECVINFO; NULL without it. */
+/* Return: MPA_RECVINFO, or NULL. */
 static const struct mpa_recvinfo *info_of(struct msghdr *msg)
 {
 	struct cmsghdr *cmsg;
@@ -19,7 +19,7 @@ static const struct mpa_recvinfo *info_of(struct msghdr *msg)
 	return NULL;
 }
 
-/* The records of a batch, one after another; the first one at @position. */
+/* Judge the records of a batch, one after another; the first one is at @position. */
 static void judge_batch(struct world *w, struct msghdr *msg, u64 position,
 			bool placed, const u8 *buf, u32 n)
 {
@@ -169,7 +169,7 @@ int op_option(struct world *w, long nr)
 	return 0;
 }
 
-/* One large send that becomes many records. */
+/* Make one large send, which becomes many records. */
 ssize_t send_cut(struct world *w, u32 len, int segment)
 {
 	struct iovec iov = { w->sent + w->sent_len, len };

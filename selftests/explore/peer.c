@@ -8,7 +8,7 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8 };	/* tcpi_state */
 
 static u8 fpdus[80000];
 
-/* Send elsewhere, so that the next octets are not contiguous in memory. */
+/* Send on another socket, so that the next octets are not contiguous in memory. */
 void elsewhere(void)
 {
 	static int other[2] = { -1, -1 };
@@ -50,13 +50,13 @@ static int say_rest_as(struct world *w, int flags)
 	return w->rest_left ? -EAGAIN : 0;
 }
 
-/* First send the rest of an FPDU that was begun. */
+/* Send the rest of an FPDU that is half sent. */
 int say_rest(struct world *w)
 {
 	return say_rest_as(w, 0);
 }
 
-/* A buffer for an FPDU that is sent in parts. */
+/* Return: a buffer for an FPDU that is sent in parts. */
 u8 *rest_room(struct world *w, u32 room)
 {
 	if (!w->rest_left)
@@ -116,7 +116,7 @@ int peer_many(struct world *w, u32 nr, u32 len, u32 more)
 	return peer_say(w, fpdus, n, 0);
 }
 
-/* The first octets of an FPDU, or the rest of one that was begun. */
+/* Send the first part of an FPDU, or the rest of one that is half sent. */
 int op_half(struct world *w, long len)
 {
 	u32 n, first;
@@ -149,7 +149,7 @@ static struct tcp_info info_of(const struct world *w)
 	return info;
 }
 
-/* Forge a segment @off octets after the octets sent: as much as TCP accepts. */
+/* Forge a segment @off octets after the sent octets, with as many octets as TCP accepts. */
 int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 {
 	u32 before = info_of(w).tcpi_rcv_ooopack;
@@ -158,7 +158,7 @@ int forge_ahead(struct world *w, u32 off, const u8 *octets, u32 len)
 
 	if (forger_open(&forger, w->raw, w->s))
 		err = -errno;
-	/* The window that the peer's own segments announce. */
+	/* Use the window that the peer's own segments announce. */
 	forger.window = 1000;
 	if (!err && forge(&forger, off, octets, len, 0, 0))
 		err = -errno;
@@ -188,7 +188,7 @@ int op_rst(struct world *w, long arg)
 	state = info_of(w).tcpi_state;
 	hang_up(w->raw);
 	w->raw = -1;
-	/* tcp_reset(); in other states there may be nobody left to notify. */
+	/* See tcp_reset(): in other states nothing may be left to notify. */
 	if (!w->ended && !w->due && state) {
 		w->due = state == CLOSE_WAIT ? EPIPE : ECONNRESET;
 		w->due_maybe = state != ESTABLISHED;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa_race: two or three operations at once on the same sockets: one waits at a
- * marked point of the module (mpa_delay.h) while the others run.
+ * mpa_race: two or three operations at once on the same sockets. One waits at a marked
+ * point in the module (mpa_delay.h) while the others run.
  *
  *	mpa_race [OPTION]...				for the given time
  *	mpa_race "start=full; close@close.left | rmmod"...	these
  *
- * The points that an operation passes are recorded when it runs alone, so that
- * only possible delays are tried. The kernel's checkers judge, and the time
- * that calls take, and what is left at the end.
+ * The points that an operation passes are recorded while it runs alone, so that only
+ * possible delays are tried. A race fails if the kernel's checkers complain, if a call
+ * takes too long, or if something is left at the end.
  */
 
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 struct race {
 	int start;
-	int first;		/* the operation that waits */
+	int first;		/* the operation that is delayed */
 	char point[20];
 	int second;		/* -1: none */
 	int third;
@@ -44,7 +44,7 @@ static int op_rmmod(struct world *w, long arg)
 	(void)arg;
 	if (syscall(SYS_delete_module, "mpa", O_NONBLOCK))
 		return -errno;
-	/* A task that waits in its text would return to unmapped memory. */
+	/* A task that waits in the module's text would return to unmapped memory. */
 	settle(2 * DELAY_MS);
 	fd = open(module, O_RDONLY | O_CLOEXEC);
 	err = syscall(SYS_finit_module, fd, "", 0) ? -errno : 0;
@@ -171,7 +171,7 @@ static bool runners_wait(const struct race *race)
 	       (race->second < 0 || runner_wait(&runners[1]));
 }
 
-/* While calls run in parallel the model knows nothing. */
+/* While calls run in parallel, the model knows nothing. */
 static void race_run(const struct race *race)
 {
 	const struct op *first = any_op(race->first);
@@ -203,7 +203,7 @@ static void race_run(const struct race *race)
 			race_op(any_op(race->third));
 	}
 	if (!runners_wait(race)) {
-		/* Another call may have made the descriptor blocking. */
+		/* Another call may have set the descriptor to blocking. */
 		if (world.s >= 0)
 			shutdown(world.s, SHUT_RDWR);
 		if (!runners_wait(race)) {
@@ -250,7 +250,10 @@ static int random_op(const struct start *start)
 	return nr;
 }
 
-/* An operation with a delay at each point that it passes, and others meanwhile. */
+/*
+ * Run an operation with a delay at each point that it passes, and other operations
+ * meanwhile.
+ */
 static int race_some(void)
 {
 	struct race race = { .start = dice(starts_nr - 1), .second = -1,
@@ -260,7 +263,7 @@ static int race_some(void)
 	int i, nr, failed = 0;
 
 	race.first = random_op(start);
-	/* Most paths end with closing. */
+	/* Most paths end with a close. */
 	if (!start->listens && !dice(4))
 		race.first = op_nr("close");
 	say_race(&race, text, sizeof(text));
@@ -272,7 +275,7 @@ static int race_some(void)
 		strcpy(race.point, points[i]);
 		race.second = random_op(start);
 		race.third = dice(3) ? random_op(start) : ops_nr;
-		/* After that the module may be unloaded. */
+		/* After this point the module may be unloaded. */
 		if (!strncmp(points[i], "close.", 6) && dice(2))
 			race.third = ops_nr;
 		say_race(&race, text, sizeof(text));

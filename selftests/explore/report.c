@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Shared by the worlds: violations, the kernel's log, names. */
+/* Shared by both worlds: violations, the kernel's log, names. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ void violated(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Let softirqs and the work item run; virtual time costs nothing. */
+/* Let softirqs and the work item run. Virtual time costs nothing. */
 void settle(int ms)
 {
 	poll(NULL, 0, ms);
@@ -68,7 +68,7 @@ void kmsg_open(void)
 	lseek(kmsg, 0, SEEK_END);
 }
 
-/* Write to the kernel's log, which remains if the guest dies. */
+/* Write to the kernel's log, which survives the guest. */
 void announce(unsigned long nr, const char *text)
 {
 	char line[300];
@@ -85,7 +85,7 @@ static const char * const complaints[] = {
 	"scheduling while atomic", "sleeping function",
 };
 
-/* The kernel's messages since the last call. */
+/* Get the kernel's messages since the last call. */
 bool complained(char *text, size_t room)
 {
 	char line[1024], *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What explore.c, which runs sequences, knows of their parts. A program is explore.c with
- * the world of one ULP: world.c and others, and mpa.c or tuf.c and others.
+ * The parts of sequences, for explore.c, which runs them. A program is explore.c with
+ * one ULP's world: world.c and others, and mpa.c or tuf.c and others.
  */
 #ifndef _EXPLORE_SEQUENCE_H
 #define _EXPLORE_SEQUENCE_H
@@ -20,15 +20,15 @@ struct world;
 enum actor { ACTOR_S, ACTOR_PEER, ACTOR_L, ACTOR_O, ACTOR_CROWD,
 	     ACTOR_ANY };
 
-#define OP_LOOKS	1	/* it changes nothing */
-#define OP_ALONE	2	/* takes long: never combined with others */
+#define OP_LOOKS	1	/* the operation changes nothing */
+#define OP_ALONE	2	/* it takes long: never combine it with others */
 
 /**
  * struct op - an operation
  * @name:	its name in a sequence
- * @actor:	the socket or task that does it; must exist
+ * @actor:	the socket or task that acts; must exist
  * @flags:	OP_*
- * @fn:		does it; returns a negative errno, or its progress
+ * @fn:		runs it; returns a negative errno, or the progress
  * @arg:	for @fn
  */
 struct op {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A connection of TUF: set up in one of the start states, judged at its end. */
+/* A connection with TUF: set up in a start state, and judged at its end. */
 
 #include "tuf.h"
 
@@ -155,10 +155,10 @@ static void judge_end_of_stream(struct world *w)
 		violated("the stream has ended, and recv() does not say so");
 }
 
-/* A good connection continues, and a bad one ends. */
+/* Check that a good connection continues, and a bad one ends. */
 void judge_last(struct world *w)
 {
-	/* A batch that is kept back is sent by then. */
+	/* By then a held batch was sent. */
 	settle(w->kept ? 60 : 1);
 	judge_edge(w, true);
 	peer_read(w);
@@ -171,7 +171,7 @@ void judge_last(struct world *w)
 		judge_good(w);
 	} else {
 		judge_end_of_stream(w);
-		/* shutdown(2) and close(2) lose nothing. */
+		/* shutdown(2) and close(2) lose no octets. */
 		if (!w->ended && w->raw >= 0 && !busy(w, JOB_SEND))
 			all_comes(w);
 		else

@@ -10,25 +10,25 @@
 #define SPANS_MAX	24
 #define SEGMENTS_MAX	4096
 #define PERIOD		128
-#define LATE_MS		2000	/* until sent data are at the peer */
-#define QUIET_MS	4	/* without anything arriving, the first time */
+#define LATE_MS		2000	/* maximum time until sent data is at the peer */
+#define QUIET_MS	4	/* wait without an arrival, the first time */
 #define QUIET_MOST(w)	8
 
-/* Properties of an octet that was sent. */
+/* Properties of a sent octet. */
 #define MARK_END	1	/* a ULPDU ends with it */
 #define MARK_CUT	2	/* a ULPDU may end with it */
 #define MARK_ALONE	4	/* it begins an FPDU: packing was off */
 #define MARK_SEGMENT	8	/* it begins a segment: TUF_SEGMENTS */
 
-/* Properties of an octet that the peer has received. */
+/* Properties of an octet received by the peer. */
 #define WIRE_PLAIN	0
 #define WIRE_BEGIN	1	/* an FPDU begins with it, or framing has ended */
 #define WIRE_INSIDE	2
 
 /**
- * struct span - octets of @sent that are framed in one way
+ * struct span - octets of @sent with one framing
  * @mode:	enum tuf_mode
- * @keyed:	@key is known: given, read, or that of the first FPDU
+ * @keyed:	@key is known: it was given, or read, or is the first FPDU's
  * @key:	of the FPDUs
  * @period:	of markers
  * @from:	the first octet
@@ -41,22 +41,22 @@ struct span {
 	u32 from;
 };
 
-/* A segment that the tested socket has sent. */
+/* A segment sent by the tested socket. */
 struct segment {
 	u32 at;
 	u32 len;
-	bool again;		/* it, or a part of it, is a retransmission */
-	bool closed;		/* the socket was closed */
+	bool again;		/* it is a retransmission, at least in part */
+	bool closed;		/* the socket was closed by then */
 };
 
 /**
  * struct world - a connection, and the model's knowledge of it
  * @mtu:	the MTU of lo was changed
  * @was_closed:	@s was closed
- * @spans:	the framing of the octets sent; the last one is the current one
- * @key_reported:	the present or next key for sending cannot be read, or no longer
+ * @spans:	framings of the octets sent; the last is the present one
+ * @key_reported:	the key for sending cannot be read, or no longer
  * @next_known:	@next_key was read
- * @known:	MULPDU as it was last read or reported
+ * @known:	MULPDU as last read or reported
  * @rx_mode:	enum tuf_mode
  * @rx_key:	the key set with TUF_RX, if @rx_keyed
  * @left:	octets sent, as @segments

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What must hold for TUF in addition to judge.c. Each errno is one that
- * linux/tuf.h and Documentation/networking/mpa/tuf.rst name.
+ * Rules for TUF in addition to judge.c. Each errno must be one that linux/tuf.h and
+ * Documentation/networking/mpa/tuf.rst name.
  */
 
 #include "tuf.h"
@@ -57,7 +57,7 @@ static void judge_bad(struct world *w, enum verdict verdict)
 		violated("EBADMSG, and nothing is wrong");
 }
 
-/* MSG_TRUNC: TCP returns the number of octets dropped. */
+/* With MSG_TRUNC TCP returns the number of dropped octets. */
 void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 {
 	if (n > 0)
@@ -66,7 +66,7 @@ void judge_unframed(struct world *w, const u8 *buf, ssize_t n, int err, int how)
 		judge_end(w, n, err);
 }
 
-/* A receive that returned no octets. */
+/* Check a receive that returned no octets. */
 void judge_end(struct world *w, ssize_t n, int err)
 {
 	enum verdict verdict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF's octets: built for the peer to send, and parsed when it has received them. */
+/* TUF's octets: built for the peer to send, and parsed once they are received. */
 
 #include "tuf.h"
 #include "../unit/tuf_model.h"
@@ -11,7 +11,7 @@ static u32 rx_period(const struct world *w)
 	return w->rx_mode == TUF_MARKERS ? w->rx_period : 0;
 }
 
-/* Octets of an FPDU, contiguous, as on the wire. */
+/* Build an FPDU, contiguous, as on the wire. */
 u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
 	     const u8 *key, u8 *fpdu)
 {
@@ -29,8 +29,8 @@ u32 tuf_fpdu(const struct world *w, u64 position, const u8 *octets, u32 len,
 }
 
 /*
- * Whether a marker in the received part of an FPDU is already wrong: it may be
- * reported before the rest has arrived, but need not be.
+ * Whether a marker in the received part of an FPDU is wrong. The error may be reported
+ * before the rest arrives, or after.
  */
 static bool marked_wrongly(const struct tuf_model_framing *framing,
 			   const struct model_receiver *from, u32 len)
@@ -51,7 +51,7 @@ static bool marked_wrongly(const struct tuf_model_framing *framing,
 	return false;
 }
 
-/* The next FPDU: its ULPDUs to @to. @from is advanced past it if it is whole. */
+/* Copy an FPDU's ULPDUs to @to. @from is advanced past the FPDU if it is whole. */
 static enum verdict take_fpdu(struct tuf_model_framing *framing,
 			      struct model_receiver *from, u8 *to, u32 *len)
 {
@@ -87,7 +87,7 @@ enum verdict receive(struct world *w, const u8 *octets, u32 count)
 
 /* ---- sending ---- */
 
-/* Check that only whole ULPDUs share an FPDU, and none that has to begin its own. */
+/* Check that the FPDU ends with a ULPDU, and packs none sent with packing off. */
 static void judge_packed(const struct world *w, u32 at, u32 len)
 {
 	u32 i;
@@ -99,7 +99,7 @@ static void judge_packed(const struct world *w, u32 at, u32 len)
 			violated("a ULPDU was packed, and packing is off");
 }
 
-/* Check an FPDU that was sent, with octets from @at on. */
+/* Compare an FPDU with the octets sent from @at on. */
 static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		       const u8 *ulpdu, u32 len, const u8 *key)
 {
@@ -115,7 +115,7 @@ static void judge_fpdu(struct world *w, struct span *span, u32 at, u32 left,
 		judge_packed(w, at, len);
 }
 
-/* Check the FPDUs of octets @at to @to. Return: the number of these that have arrived. */
+/* Check the FPDUs of octets @at to @to. Return: how many of these octets have arrived. */
 static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		       u32 *got)
 {
@@ -146,7 +146,7 @@ static u32 judge_fpdus(struct world *w, struct span *span, u32 at, u32 to,
 		}
 		*got = begin + from.position;
 	}
-	/* The next octet begins a segment as well. */
+	/* The next octet begins a segment, too. */
 	if (at == to && span != span_now(w) && span->mode == TUF_ALIGN &&
 	    *got < w->got_len)
 		w->wire[*got] = WIRE_BEGIN;
@@ -172,8 +172,8 @@ static u32 judge_bare(struct world *w, const struct span *span, u32 at, u32 to,
 }
 
 /*
- * @all: the connection is good, so nothing may be missing. Return: octets that
- * are missing.
+ * Check sent octets. @all: the connection is good, so none may be missing. Return: the
+ * number of missing octets.
  */
 u32 judge_sent(struct world *w, bool all)
 {

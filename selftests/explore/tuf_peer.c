@@ -5,7 +5,7 @@
 
 static u8 fpdus[70000];
 
-/* Whether the socket's TCP has received all octets that the peer has sent. */
+/* Whether the socket's TCP has received all octets that the peer sent. */
 bool all_here(const struct world *w)
 {
 	int unacked = 0;
@@ -14,7 +14,7 @@ bool all_here(const struct world *w)
 	       (!ioctl(w->raw, SIOCOUTQ, &unacked) && unacked <= w->fin);
 }
 
-/* TCP accepts nothing after a shutdown of both halves, and resets. */
+/* After a shutdown of both halves TCP accepts nothing, and sends a RST. */
 void said(struct world *w, u32 n)
 {
 	if (w->shut != 3 || !n || w->ended)
@@ -68,7 +68,7 @@ static int op_inner(struct world *w, long len)
 	return peer_say(w, fpdus, n, 0);
 }
 
-/* Send an FPDU with a wrong marker, or without markers a wrong octet in the middle. */
+/* Send an FPDU with a wrong marker; without markers, with a wrong octet in the middle. */
 static int op_marker(struct world *w, long len)
 {
 	u32 at = w->wrote_len + w->rest_left - w->rx_begin;
@@ -107,8 +107,8 @@ static u32 ahead_add(struct world *w, u32 behind, u8 *fpdu, long how)
 }
 
 /*
- * Some FPDUs after what is still to be sent. With TUF_ALIGN each is a segment, without
- * the first one, or, with @how, from the middle of the first, or with another key.
+ * Forge FPDUs after unsent octets. With TUF_ALIGN each is a segment, and the first one
+ * is missing. With @how half of the first is missing, or the key is wrong.
  */
 static int op_ahead(struct world *w, long how)
 {
@@ -134,7 +134,7 @@ static int op_ahead(struct world *w, long how)
 	/* TCP's buffer is full. */
 	for (i = first; err && i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
-	/* Some records wait for order, if the octets after the gap are not tested. */
+	/* Octets after the gap may not be tested; then their records wait for order. */
 	return 0;
 }
 

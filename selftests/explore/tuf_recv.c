@@ -5,7 +5,7 @@
 
 #include "tuf.h"
 
-/* Receive into a buffer that cannot be written from octet @good on. */
+/* Receive into a buffer that cannot be written after @good octets. */
 static int op_fault(struct world *w, long good)
 {
 	static u8 *pages;
@@ -33,7 +33,7 @@ static int op_blocked(struct world *w, long arg)
 	int mask = poll_for(w->s, POLLIN | POLLHUP | POLLERR, 0);
 
 	(void)arg;
-	/* Only if the call will sleep. */
+	/* Continue only if the call will sleep. */
 	if (mask || w->batch || w->place)
 		return -EINVAL;
 	return job_begin(w, JOB_RECV, w->s, NULL, 0);
@@ -55,7 +55,7 @@ static int op_inq(struct world *w, long arg)
 		is = w->wrote_len - w->rx_at;
 	else
 		is = verdict == WHOLE ? w->cur_len - w->cur_read : 0;
-	/* For an invalid one it may return the header's length. */
+	/* For an invalid FPDU it may return the header's length. */
 	if (is != n && verdict != BAD && verdict != BAD_PART && !w->failed && !w->squeezed)
 		violated("%d octets are here, SIOCINQ says %d", is, n);
 	return 0;

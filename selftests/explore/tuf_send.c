@@ -16,7 +16,7 @@ struct tuf_info info_now(const struct world *w)
 
 /* ---- what is accepted ---- */
 
-/* A ULPDU ends with the last accepted octet. */
+/* Note that a ULPDU ends with the last accepted octet. */
 static void ulpdu_ends(struct world *w)
 {
 	const struct span *span = span_now(w);
@@ -32,7 +32,7 @@ static void ulpdu_ends(struct world *w)
 	w->open = 0;
 }
 
-/* @n octets of @w->sent have been accepted, or nothing. */
+/* Note that @n octets of @w->sent were accepted. */
 void gave(struct world *w, ssize_t n, int err, int how)
 {
 	if (n < 0) {
@@ -50,7 +50,10 @@ void gave(struct world *w, ssize_t n, int err, int how)
 		ulpdu_ends(w);
 }
 
-/* The longest ULPDU that is accepted, and the number of octets more that might be. */
+/*
+ * Return: the longest ULPDU that must be accepted. @more: set to the number of further
+ * octets that may be accepted.
+ */
 static u32 longest(const struct world *w, const struct tuf_info *info, u32 *more)
 {
 	u8 mode = info->tx_mode;
@@ -116,7 +119,7 @@ static void gave_nothing(struct world *w, int err, bool message)
 	gave(w, -1, err, 0);
 }
 
-/* Send octets that are in @w->sent already. */
+/* Send octets that are already in @w->sent. */
 static int offer(struct world *w, u32 len, int how)
 {
 	int mask = poll_for(w->s, POLLOUT, 0), err;
@@ -156,7 +159,7 @@ int give(struct world *w, u32 len, int how)
 
 /* ---- operations ---- */
 
-/* Several ULPDUs that may share an FPDU. */
+/* Send several ULPDUs that may share an FPDU. */
 static int op_burst(struct world *w, long nr)
 {
 	int n = 0;
@@ -166,7 +169,7 @@ static int op_burst(struct world *w, long nr)
 	return n < 0 ? n : give(w, 50, 0);
 }
 
-/* Send octets that look like a header of a full segment at every eighth place. */
+/* Send octets that look like a full segment's header at every eighth place. */
 static int op_looks(struct world *w, long len)
 {
 	struct tuf_info info = info_now(w);
@@ -184,7 +187,7 @@ static int op_looks(struct world *w, long len)
 	return offer(w, len, 0);
 }
 
-/* The octets from @at on may be cut into any number of ULPDUs. */
+/* Note that octets from @at on may be cut into any number of ULPDUs. */
 static void cut_anywhere(struct world *w, u32 at)
 {
 	u32 i;
@@ -195,7 +198,7 @@ static void cut_anywhere(struct world *w, u32 at)
 	w->ulpdus = info_now(w).tx_ulpdus;
 }
 
-/* One send that is cut into many ULPDUs. */
+/* Make one send, which is cut into many ULPDUs. */
 static int op_segment(struct world *w, long segment)
 {
 	u32 open = w->open, from = w->sent_len;
@@ -216,7 +219,7 @@ static int op_segment(struct world *w, long segment)
 	return n < 0 ? -err : n;
 }
 
-/* Send octets, the second half of which cannot be read. */
+/* Send octets whose second half cannot be read. */
 static int op_fault(struct world *w, long len)
 {
 	static u8 *pages;
@@ -268,7 +271,7 @@ static int op_sendfile(struct world *w, long len)
 	return n < 0 ? -err : n;
 }
 
-/* Start a call that waits for room. */
+/* Start a call that waits for space. */
 static int op_blocked(struct world *w, long len)
 {
 	int n = 0, tries;

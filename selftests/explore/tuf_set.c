@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A user's options, queries and ways to close. */
+/* A user's options, queries, and ways to close. */
 
 #include "tuf.h"
 
 /* ---- TUF_TX, TUF_RX ---- */
 
-/* Errnos as a set. */
+/* A set of errnos. */
 #define MAY(err)	(1ull << ((err) & 63))
 #define MAY_NOT_CONN	(MAY(ENOTCONN) | MAY(EPIPE))
 
@@ -137,7 +137,7 @@ static void rx_set(struct world *w, const struct setting *setting)
 	w->rx_keyed = setting->key;
 	if (setting->key)
 		memcpy(w->rx_key, setting->key, TUF_KEY_LEN);
-	/* Whether the record is found depends on the time of the search. */
+	/* The time of the search decides whether this record is found. */
 	for (i = 0; i < w->ahead_nr; i++)
 		w->ahead[i].maybe = true;
 	if (w->rx_mode)
@@ -208,7 +208,7 @@ static int op_key(struct world *w, long room)
 	return 0;
 }
 
-/* Check that the option returns the value that was set. */
+/* Check that the option returns the value set. */
 static int op_get(struct world *w, long option)
 {
 	u8 is = option == TUF_TX ? span_now(w)->mode : w->rx_mode;
@@ -238,7 +238,7 @@ static int op_place(struct world *w, long on)
 	if (err)
 		return err;
 	w->place = on;
-	/* Without it the model could not know the position of octets. */
+	/* Without MPA_RECVINFO the model could not know the octets' position. */
 	w->tells |= on;
 	return set(w, SOL_MPA, MPA_RECVINFO, w->tells);
 }
@@ -275,7 +275,7 @@ static int op_mulpdu(struct world *w, long arg)
 	return 0;
 }
 
-/* MPA's startup, which does not apply to TUF. */
+/* Call MPA's startup, which TUF does not have. */
 static int op_start(struct world *w, long arg)
 {
 	(void)arg;
@@ -298,7 +298,7 @@ static int op_again(struct world *w, long arg)
 
 /* ---- TCP's options ---- */
 
-/* Nagle's algorithm has to wait: the peer acknowledges late. */
+/* Make Nagle's algorithm wait: the peer acknowledges late. */
 static int op_delay(struct world *w, long nr)
 {
 	if (w->raw >= 0)
@@ -309,7 +309,7 @@ static int op_delay(struct world *w, long nr)
 
 static int op_mtu(struct world *w, long mtu)
 {
-	/* With forged segments the octets before them must arrive at once. */
+	/* After forged segments the missing octets must arrive at once. */
 	if (w->ahead_nr)
 		return -EINVAL;
 	w->mtu = true;
@@ -374,7 +374,7 @@ static int op_close(struct world *w, long arg)
 	(void)arg;
 	if (w->job)
 		return -EBUSY;
-	/* With unread data close(2) sends a reset. */
+	/* With unread data close(2) sends a RST. */
 	pass_placed(w);
 	if (w->rx_at < w->wrote_len || w->rest_left || w->ahead_nr)
 		w->ended = true;
@@ -403,7 +403,7 @@ static int op_disconnect(struct world *w, long arg)
 		return -err;
 	w->ended = true;
 	w->wrote_len = w->rx_at;
-	/* TCP reports its own reset. */
+	/* TCP reports its own RST. */
 	w->due = w->due ?: ECONNRESET;
 	w->due_maybe = true;
 	return 0;

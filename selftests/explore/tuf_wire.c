@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the tested socket sends, segment by segment: each FPDU begins one, so does what
- * follows the end of framing, and no piece of an FPDU can be taken for an FPDU.
+ * The segments that the tested socket sends: each FPDU begins one, so does the first
+ * octet after framing, and no piece of an FPDU may be mistaken for an FPDU.
  */
 
 #include <linux/filter.h>
@@ -11,11 +11,11 @@
 
 #include "tuf.h"
 
-#define IP_LEN		20	/* without options */
+#define IP_LEN		20	/* length without options */
 
 static int tap;
 
-/* Capture only packets from the port of all tested sockets. */
+/* Capture only packets from the port that all tested sockets share. */
 int wire_open(void)
 {
 	struct sock_filter code[] = {
@@ -33,7 +33,7 @@ int wire_open(void)
 		.sll_ifindex = if_nametoindex("lo"),
 	};
 
-	/* The socket must not capture anything before the filter is set. */
+	/* Set the filter before the socket can capture anything. */
 	tap = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
 	if (tap < 0 ||
 	    setsockopt(tap, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
@@ -121,7 +121,7 @@ void wire_read(struct world *w)
 	}
 }
 
-/* Whether the segment begins with a header that has the segment's length. */
+/* Whether the segment begins with a header for the segment's length. */
 static bool looks_whole(const struct world *w, const struct segment *segment)
 {
 	const u8 *p = w->got + segment->at;
@@ -138,7 +138,7 @@ static bool looks_whole(const struct world *w, const struct segment *segment)
 }
 
 /*
- * After judge_sent(), which finds the FPDUs. Windows are open, and each FPDU
+ * Call this after judge_sent(), which finds the FPDUs. Windows are open, and each FPDU
  * fits a segment of loopback, unless an operation has changed that.
  */
 void judge_wire(struct world *w)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A connection and its thread: set up in one of the start states, and ended. */
+/* A connection and its thread: set up in a start state, and ended. */
 
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
 #include WORLD_H
 
-/* The time that a call may sleep when its connection has ended, in virtual time. */
+/* How long a call may sleep after its connection has ended, in virtual time. */
 #define BOUND_MS	30000
 
 static int common, epoll_in, epoll_out;
 struct sockaddr_in common_addr;
-int file_fd;			/* a file to send */
+int file_fd;			/* a file for sendfile(2) */
 static struct world world;
 
 struct world *world_of(void)
@@ -78,7 +78,7 @@ static struct job_thread *job_make(void)
 	return pthread_create(&id, NULL, job_main, thread) ? NULL : thread;
 }
 
-/* The call is in progress when this returns. */
+/* Start a call in its thread. It is in progress on return. */
 int job_begin(struct world *w, enum job_kind kind, int fd, const u8 *octets,
 	      u32 len)
 {
@@ -100,7 +100,7 @@ int job_begin(struct world *w, enum job_kind kind, int fd, const u8 *octets,
 	return 0;
 }
 
-/* Whether the call has returned, within @ms. */
+/* Whether the call returns within @ms. */
 bool job_wait(struct world *w, int ms)
 {
 	int step;
@@ -120,7 +120,7 @@ bool busy(const struct world *w, enum job_kind kind)
 	       (kind == JOB_ANY || w->job->kind == kind);
 }
 
-/* Print where the task sleeps, and the connections. */
+/* Print where the task sleeps, and all connections. */
 static void say_who_sleeps(const struct job *job)
 {
 	char command[100];
@@ -181,7 +181,7 @@ int raw_connect(struct sockaddr_in *addr)
 	return fd;
 }
 
-/* From here on wakeups are counted, for the reader and for the writer. */
+/* Count wakeups of the reader and the writer from here on. */
 void watch(struct world *w)
 {
 	struct epoll_event in = {
@@ -201,8 +201,8 @@ void watch(struct world *w)
 }
 
 /*
- * The other end of a connection to the common listener. An earlier connection
- * may be queued before it, whose setup was given up.
+ * Accept the other end of a connection to the common listener. An earlier connection
+ * whose setup was abandoned may be queued before it.
  */
 int common_accept(int fd)
 {
@@ -240,7 +240,7 @@ int pair_make(struct world *w, int rcvbuf)
 
 /* ---- operations ---- */
 
-/* Whether the start state has the actor of the operation. */
+/* Whether the start state has the operation's actor. */
 bool op_suits(const struct start *start, const struct op *op)
 {
 	if (!start->make || op->actor == ACTOR_CROWD)
@@ -264,7 +264,7 @@ bool op_can(const struct world *w, const struct op *op)
 	}
 }
 
-/* One operation, its result, and its notifications. */
+/* Run an operation, and check its result and its notifications. */
 int step(struct world *w, const struct op *op)
 {
 	int ret = op->fn(w, op->arg);
@@ -278,7 +278,7 @@ int step(struct world *w, const struct op *op)
 	return ret;
 }
 
-/* A start state is reached by some operations, all of which must succeed. */
+/* Reach a start state by some operations, which must all succeed. */
 int way(struct world *w, const char *names)
 {
 	char text[200], *name, *rest = text;
@@ -361,7 +361,7 @@ int connections_begin(void)
 	epoll_out = epoll_create1(0);
 	if (listen_make(&common, &common_addr) || listen(common, 64))
 		return -1;
-	/* Octets that are neither records nor lengths of such. */
+	/* These octets are neither records nor their lengths. */
 	memset(octets, 0xe5, sizeof(octets));
 	file_fd = memfd_create("file", 0);
 	return write(file_fd, octets, sizeof(octets)) == sizeof(octets) ? 0 : -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Common to the explorers of MPA and TUF: a connection with one tested end; the
- * other is plain TCP, whose octets a model builds and checks. WORLD_H is the
- * header of one of the explorers, with its struct world: see build.
+ * Common to the explorers of MPA and TUF: a connection with one tested end. The other
+ * end is plain TCP; a model builds and checks its octets. WORLD_H is the header of one
+ * of the explorers, with its struct world: see build.
  */
 #ifndef _EXPLORE_WORLD_H
 #define _EXPLORE_WORLD_H
@@ -14,9 +14,9 @@
 #include "sequence.h"
 
 #define STREAM_MAX	(768 << 10)
-#define AHEAD		5	/* records at a time that arrive ahead */
+#define AHEAD		5	/* records that arrive ahead at a time */
 #define AHEAD_LEN	700
-#define AHEAD_MISSING	300	/* octets before them that do not arrive yet */
+#define AHEAD_MISSING	300	/* octets before them that are missing */
 #define AHEAD_MAX	40
 #define HOW_NO_EOR	0x40000000	/* MSG_EOR was not seen */
 
@@ -24,32 +24,32 @@
 #define PEER(name, fn, arg)		{ "peer." name, ACTOR_PEER, 0, fn, arg }
 #define WAY(name, ops)			{ name, false, by_way, (long)(ops) }
 
-/* A call in its own thread. */
+/* a call in its own thread */
 enum job_kind { JOB_ANY, JOB_RECV, JOB_SEND, JOB_START, JOB_SENDFILE, JOB_ACCEPT };
 
 struct job {
 	enum job_kind kind;
 	int fd;
-	bool framed;		/* its direction was, when it began */
+	bool framed;		/* the call's direction was framed at its start */
 	bool done;
 	bool noted;
-	const u8 *octets;	/* to send */
+	const u8 *octets;	/* octets to send */
 	u32 len;
 	ssize_t ret;
 	int err;
 	u8 buf[4096];
 };
 
-/* An option to set; each program has its own in options[]. */
+/* an option to set; each program has its own options[] */
 struct sockopt {
 	int level, name, value;
 };
 
 /**
  * struct ahead - an FPDU that arrived ahead of earlier octets
- * @at:		octets of @wrote that will be before it
- * @len:	octets of ULPDUs, different for each
- * @octets:	of the FPDU
+ * @at:		octets of @wrote before it
+ * @len:	octets of ULPDUs, unique
+ * @octets:	octets of the FPDU
  * @here:	it can be found; @maybe: it may be
  * @taken:	it was delivered out of order
  * @waits:	it waits for order, as a buffer was too short
@@ -64,45 +64,45 @@ struct ahead {
 	bool waits;
 };
 
-/* What the stream has at the next record's position. */
+/* State of the stream at the next record's position. */
 enum verdict { NOTHING, PART, BAD_PART, WHOLE, BAD, BAD_LENGTH, BAD_CRC, BAD_MARKER };
 
 /**
  * struct connection - a connection, and the model's knowledge of it
- * @s:		the tested socket, -1: none (yet, or no longer)
+ * @s:		the tested socket; -1: none
  * @raw:	the simulated peer, or -1
  * @extra:	another client of @l, or -1
- * @l:		the listening socket, -1: a listener that all worlds share
- * @o:		another one on the same port
+ * @l:		the listening socket; -1: the one that all worlds share
+ * @o:		another listener on the same port
  * @ep:		epoll on @s, edge-triggered, for the reader; @ep_out: for the writer
- * @mask:	the last result of poll
+ * @mask:	last result of poll()
  * @job:	a blocked call
- * @squeezed:	the receive buffer is small: TCP may drop what it has
+ * @squeezed:	the receive buffer is small: TCP may drop octets
  * @fuzzy:	the model does not know which octets were consumed
- * @stolen:	a call of plain TCP has consumed some after the start
+ * @stolen:	a plain TCP call has consumed octets after the start
  * @fin:	@raw has sent a FIN
  * @ended:	the connection was reset, killed or disconnected
- * @shut:	local shutdown: bits 1 (read), 2 (write)
+ * @shut:	local shutdown, a bit mask: 1: read, 2: write
  * @due:	an errno that has to be reported, once
- * @due_maybe:	it need not be reported
+ * @due_maybe:	@due need not be reported
  * @told:	number of reports, the last by @teller
  * @batch:	MPA_RECV_BATCH is on
  * @place:	MPA_PLACE is on
  * @tells:	MPA_RECVINFO is on
- * @kept:	a record may be kept back for a batch
+ * @kept:	a record may be held for a batch
  * @failed:	receiving has ended with EBADMSG
  * @sent_len:	octets that send() has accepted
- * @open:	those at the end that are in an open record
+ * @open:	of these, octets in an open record
  * @got_len:	octets that the peer has received
  * @wrote_len:	octets from the peer
- * @rest_left:	octets that it still has to send, at @rest_at, maybe forged already
+ * @rest_left:	unsent octets of the peer, at @rest_at; some may be forged already
  * @rx_begin:	octets of @wrote before the first FPDU
  * @rx_at:	octets of @wrote that were read
- * @framed:	records before that, including placed ones
+ * @framed:	records before @rx_at, including placed ones
  * @rx_fpdus:	delivered records, with @rx_octets octets
- * @cur:	the present record, of @cur_len octets, @cur_read of them read
- * @cur_at:	stream position of its FPDU, of @cur_wire octets
- * @ahead:	records that came out of order
+ * @cur:	present record: @cur_len octets, of which @cur_read were read
+ * @cur_at:	stream position of its FPDU, which has @cur_wire octets
+ * @ahead:	records that arrived out of order
  */
 struct connection {
 	int s, raw, extra, l, o, ep, ep_out;
@@ -123,7 +123,7 @@ struct connection {
 	u64 cur_at;
 	u32 ahead_nr;
 	struct ahead ahead[AHEAD_MAX];
-	u8 cur[70000];		/* from here on nothing is cleared */
+	u8 cur[70000];		/* nothing is cleared from here on */
 	u8 rest[140000];
 	u8 wrote[STREAM_MAX];
 	u8 sent[STREAM_MAX];
@@ -200,10 +200,10 @@ int op_rst(struct world *w, long arg);
 int op_read(struct world *w, long arg);
 
 /*
- * For MPA or for TUF. WORLD_H has other, short ones:
+ * MPA and TUF have different versions of these. WORLD_H has short ones:
  * @rx_framed(): records are received
  * @job_framed(): the direction of a call is framed
- * @refresh(): looks at what may have changed by itself
+ * @refresh(): reads state that may have changed
  */
 extern const struct sockopt options[];
 void option_is_set(struct world *w, const struct sockopt *option);

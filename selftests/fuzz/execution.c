@@ -3,17 +3,17 @@
  * One execution of the socket fuzzer: the life of a connection, with a
  * simulated peer that sends MPA, almost MPA, or nonsense.
  *
- * An input is a little program: how the socket is started, then what both ends
- * do. It runs in a guest with one processor and virtual time, where the work
- * item has run when a sleeper wakes, and waiting costs nothing.
+ * An input is a small program: it starts the socket, and then both ends act. It runs in
+ * a guest with one processor and virtual time: the work item has run before a sleeper
+ * wakes, and waiting costs nothing.
  *
- * What must hold, judged by the model (unit/model.c) from the octets sent:
+ * Rules, checked with the model (unit/model.c) from the octets sent:
  * - Full Operation begins only after a valid frame;
  * - the startup phase ends;
- * - what recv() delivers are the records in the stream, each whole and
- *   verified, none twice; and all of them, up to the first bad FPDU;
+ * - recv() delivers all records up to the first bad FPDU, each whole, verified, and
+ *   once;
  * - the stream's end is reported correctly: 0 between FPDUs, EBADMSG otherwise;
- * - what send() accepted is in FPDUs at the peer, in order, nothing else is.
+ * - exactly the octets that send() accepted are in FPDUs at the peer, in order.
  */
 
 #include "mpa_test.h"
@@ -25,15 +25,15 @@
 
 #define STREAM_MAX	(48 << 10)
 #define SENT_MAX	(48 << 10)
-#define STARTUP_MS_MAX	12000	/* it times out before that */
-#define TUF_FIRST	0xe0	/* inputs that begin with this or a higher value are TUF's */
-#define PIECES_MAX	16	/* that octets are cut into at a time */
+#define STARTUP_MS_MAX	12000	/* startup times out before */
+#define TUF_FIRST	0xe0	/* inputs that begin with this value or more are for TUF */
+#define PIECES_MAX	16	/* pieces into which octets are cut at a time */
 
 unsigned long fulls, records;
 
 /* ---- connections ---- */
 
-/* Shared by all executions, with normal and with small receive buffers. */
+/* Listeners for all executions, with normal and with small receive buffers. */
 static int listeners[2];
 static struct sockaddr_in listener_addrs[2];
 
@@ -48,7 +48,7 @@ static int listeners_open(void)
 
 		addr->sin_family = AF_INET;
 		addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		/* Inherited by the accepted end. */
+		/* The accepted end inherits the size. */
 		if (i && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ 4096 },
 				    sizeof(int)))
 			return -1;
@@ -77,7 +77,7 @@ static int pair_open(int fd[2], bool small)
 
 /* ---- one execution ---- */
 
-/* KCOV does not see the work item: the way that things end stands for it. */
+/* KCOV does not see the work item: the way that a connection ends stands for it. */
 static void ending(u32 what, int value, const struct mpa_info *info)
 {
 	u32 value16 = value & 0xffff;
@@ -89,19 +89,19 @@ static void ending(u32 what, int value, const struct mpa_info *info)
 struct run {
 	const u8 *octets;
 	u32 left;
-	int fd;			/* of the socket that is tested */
-	int raw;		/* socket of the simulated peer */
+	int fd;			/* the tested socket */
+	int raw;		/* the simulated peer's socket */
 	struct mpa_start start;
-	struct mpa_info info;	/* once in Full Operation */
+	struct mpa_info info;	/* state in Full Operation */
 	bool full;
 	bool peer_ended;
 	bool reset;
 	bool batch;
 	bool told;		/* the result of RFC 6581's negotiation was reported */
 	struct peer peer;
-	u8 stream[STREAM_MAX];	/* that the peer has sent */
+	u8 stream[STREAM_MAX];	/* octets from the peer */
 	u32 stream_len;
-	u32 written;		/* octets of it written to TCP */
+	u32 written;		/* of these, octets written to TCP */
 	u8 got[STREAM_MAX];	/* records received */
 	u32 got_len;
 	u16 got_ends[STREAM_MAX / 4];
@@ -110,7 +110,7 @@ struct run {
 	u32 sent_len;
 	u16 sent_ends[SENT_MAX];
 	u32 sent_nr;
-	int last;		/* the last result of recv(): errno, or 0 */
+	int last;		/* errno of the last recv(), or 0 */
 	bool over;
 };
 
@@ -153,7 +153,7 @@ static void look(void)
 	run.full = true;
 }
 
-/* Octets from the peer: append them to the stream, then write them to TCP in pieces. */
+/* Append octets from the peer to the stream, then write them to TCP in pieces. */
 static void peer_say(const u8 *octets, u32 len)
 {
 	if (run.peer_ended || len > STREAM_MAX - run.stream_len)
@@ -173,7 +173,7 @@ static void peer_write(u32 piece)
 			n = piece;
 		if (send(run.raw, run.stream + run.written, n,
 			 MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
-			/* The peer was reset, or the socket does not read. */
+			/* The peer's connection was reset, or the socket does not read. */
 			run.stream_len = run.written;
 			run.peer_ended = true;
 			return;
@@ -283,7 +283,7 @@ static void we_send(void)
 		violated("an empty record was accepted");
 }
 
-/* The ends of a batch's records, but for the last. */
+/* Note the ends of a batch's records, except for the last. */
 static void note_lengths(struct msghdr *msg, u32 octets)
 {
 	struct cmsghdr *cmsg;
@@ -305,7 +305,7 @@ static void note_lengths(struct msghdr *msg, u32 octets)
 	}
 }
 
-/* Receive octets of one record, or a batch; false when there are none. */
+/* Receive octets of a record, or a batch. Return: false if there are none. */
 static bool we_receive(u32 room, int how)
 {
 	struct iovec iov = { run.got + run.got_len, room };
@@ -405,7 +405,7 @@ static void step(void)
 		peer_write(0);
 		break;
 	case 7:
-		/* Some records in small pieces, or all but the last octets. */
+		/* Receive some records in small pieces, or without their last octets. */
 		for (n = take(1) % 8; n; n--)
 			peer_record(take(1) * 5, 0);
 		peer_write(1 + take(1) * 8);
@@ -468,7 +468,7 @@ static void judge_frame(const u8 *octets, u32 len, bool reply, u32 *frame_len)
 		*frame_len = FRAME_LEN + frame.pd_length;
 }
 
-/* Compare what was received with what was sent. */
+/* Compare the received octets with the peer's. */
 static void judge_received(void)
 {
 	struct model_receiver model = {
@@ -523,7 +523,7 @@ static void judge_received(void)
 		violated("a good end was taken for a bad one");
 }
 
-/* Compare what the peer received with what was accepted. */
+/* Compare the octets that the peer received with the accepted ones. */
 static void judge_sent(void)
 {
 	bool rtr = run.info.role == MPA_ROLE_INITIATOR &&
@@ -604,16 +604,13 @@ static bool in_startup(void)
 	return mpa_info(run.fd).state == MPA_STATE_STARTUP;
 }
 
-/*
- * Whether an input is for a socket of TUF, by its first octet, which is used up
- * only then.
- */
+/* Whether an input's first octet selects TUF. The octet is consumed only then. */
 static bool is_tuf(const struct input *input)
 {
 	return input->len > 1 && input->octets[0] >= TUF_FIRST;
 }
 
-/* Return: NULL, or the invariant that was violated. */
+/* Return: the violated invariant, or NULL. */
 const char *execute(const struct input *input)
 {
 	bool small;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * socket RUNS SEED CORPUS NEW [FILE...]: fuzz one end of a connection, with a
- * simulated peer at the other (execution.c). RUNS times, or for 0 until the
- * file NEW/stop exists.
+ * socket RUNS SEED CORPUS NEW [FILE...]: fuzz one end of a connection, with a simulated
+ * peer at the other (execution.c), RUNS times; if RUNS is 0, until the file NEW/stop
+ * exists.
  *
- * Inputs of CORPUS, and those that reach new code of the module (KCOV) or end in a new
- * way, are changed again and again; the latter are stored in NEW. With FILEs only these
+ * Inputs that reach new code of the module (KCOV), or end in a new way, are stored in
+ * NEW. They and the inputs in CORPUS are changed again and again. With FILEs only these
  * are run. SEED and the number of an execution identify its input.
  */
 
@@ -48,7 +48,7 @@ static void kcov_open(void)
 		kcov = NULL;
 }
 
-/* A set of numbers that are not 0; true the first time. */
+/* Add a number above 0 to a set. Return: whether it is new. */
 static bool first_time(unsigned long *set, unsigned long value)
 {
 	u32 at = value * 2654435761UL >> 8;
@@ -116,7 +116,7 @@ static void change(struct input *input)
 			input->octets[at] = dice(256);
 			break;
 		case 2:
-			/* Mostly a step. */
+			/* Usually change a few octets. */
 			n = 1 + dice(6);
 			if (input->len + n > INPUT_MAX)
 				break;
@@ -232,7 +232,7 @@ static bool file_exists(const char *dir, const char *name)
 	return !access(path, F_OK);
 }
 
-/* Write the progress for a process outside. */
+/* Write the progress, for a process outside the guest. */
 static void result_write(const char *dir, unsigned long nr)
 {
 	FILE *file = file_in(dir, "result");
@@ -265,8 +265,8 @@ static int run_files(int nr, char **files)
 }
 
 /*
- * First the corpus, then changes of promising inputs. With MPA_FUZZ_CURRENT each input is
- * stored in NEW/current0 before it runs, in case the kernel hangs in it.
+ * Run the corpus first, then changes of promising inputs. With MPA_FUZZ_CURRENT store
+ * each input in NEW/current0 before it runs, in case the kernel hangs.
  */
 static int fuzz(unsigned long runs, const char *dir)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The socket fuzzer: interfaces of what runs inputs and of what chooses them. */
+/*
+ * The socket fuzzer: interfaces between the code that runs inputs and the code that
+ * chooses them.
+ */
 #ifndef _FUZZ_SOCKET_H
 #define _FUZZ_SOCKET_H
 
@@ -13,15 +16,15 @@ struct input {
 };
 
 /* execution.c */
-extern unsigned long fulls, records;	/* in Full Operation; both ways */
+extern unsigned long fulls, records;	/* connections in Full Operation; records in both directions */
 
 int execute_begin(void);
 const char *execute(const struct input *input);
 
-/* tuf_execution.c: the same for a socket that will use TUF, with its peer @raw */
+/* tuf_execution.c: as execute(), for a socket that will use TUF, and its peer @raw */
 const char *execute_tuf(const u8 *octets, u32 len, int raw, int fd);
 
-/* socket.c: a call has ended in some state, as a number above 0 */
+/* socket.c: note the way in which a call ended, a number above 0 */
 void ended_as(unsigned long how);
 
 #endif /* _FUZZ_SOCKET_H */

@@ -3,12 +3,12 @@
  * One execution of the socket fuzzer with a socket of TUF: the input starts and
  * ends framing in both directions, and the peer is plain TCP.
  *
- * What must hold, judged by the model (unit/tuf_model.c) from the octets sent:
- * - what recv() delivers are plain octets of the stream, or records in it, in order,
- *   each once; and all of them, up to the first FPDU that is not valid;
+ * Rules, checked with the model (unit/tuf_model.c) from the octets sent:
+ * - recv() delivers all plain octets and records up to the first invalid FPDU, in
+ *   order, each once;
  * - the stream's end is reported correctly: 0 after a whole FPDU, EBADMSG otherwise;
- * - what send() accepted is at the peer, in order and framed as it was then, each
- *   ULPDU in one FPDU, and nothing else is.
+ * - exactly the octets that send() accepted are at the peer, in order, with the framing
+ *   of that time, each ULPDU in one FPDU.
  */
 
 #include <linux/tuf.h>
@@ -21,7 +21,7 @@
 #define SPANS_MAX	64
 #define PERIOD_OF(n)	(128u << ((n) % 4))
 
-/* Octets that are sent in one mode. */
+/* octets that are sent in one mode */
 struct span {
 	u8 mode;
 	u32 period;
@@ -38,16 +38,16 @@ static struct tuf_run {
 	u32 rx_period;
 	u32 rx_begin;
 	u32 rx_at;
-	u32 rx_read;		/* octets of the record there that were read */
+	u32 rx_read;		/* octets of the present record that were read */
 	u32 stream_len;
 	struct span spans[SPANS_MAX];
 	u32 nspans;
 	u32 sent_len;
 	u32 open;
 	unsigned long records;
-	u8 stream[STREAM_MAX];	/* from the peer */
-	u8 sent[STREAM_MAX];	/* that send() has accepted */
-	bool ends[STREAM_MAX];	/* a ULPDU ends with that octet */
+	u8 stream[STREAM_MAX];	/* octets from the peer */
+	u8 sent[STREAM_MAX];	/* octets that send() has accepted */
+	bool ends[STREAM_MAX];	/* a ULPDU ends with this octet */
 } run;
 
 static const u8 key_tx[TUF_KEY_LEN] = { 0xc3, 0x18, 0x6d, 0x72, 0xe9, 0xf6 };
@@ -74,7 +74,7 @@ static u32 take(u32 octets)
 	return value;
 }
 
-/* The way that a call ends stands for the softirqs, which KCOV does not see. */
+/* KCOV does not see softirqs: the way that a call ends stands for them. */
 static void ending(u32 what, int err)
 {
 	ended_as(1 + (0xful << 32 | what << 24 | run.rx_mode << 20 |
@@ -92,7 +92,7 @@ static void peer_write(const u8 *octets, u32 len, u32 piece)
 	for (; len; len -= n, octets += n) {
 		n = piece && piece < len ? piece : len;
 		if (send(run.raw, octets, n, MSG_NOSIGNAL | MSG_DONTWAIT) != n) {
-			/* It was reset, or there is no space. */
+			/* The connection was reset, or there is no space. */
 			hang_up(run.raw);
 			run.raw = -1;
 			run.peer_ended = true;
@@ -101,7 +101,7 @@ static void peer_write(const u8 *octets, u32 len, u32 piece)
 		}
 		memcpy(run.stream + run.stream_len, octets, n);
 		run.stream_len += n;
-		/* Not all of it in small pieces. */
+		/* Send only the beginning in small pieces. */
 		piece = piece > 64 ? 0 : piece * 2;
 	}
 }
@@ -129,7 +129,7 @@ static void peer_frames(u32 len, u32 damage, u32 piece)
 
 /* ---- receiving ---- */
 
-/* The next record, and its end. */
+/* Return: the verdict on the next record. @end: set to its end. */
 static enum model_verdict next_record(u8 *ulpdu, size_t *len, u32 *end)
 {
 	struct tuf_model_framing framing = { .period = run.rx_period };
@@ -197,7 +197,7 @@ static void judge_ended(int err)
 		violated("a good end was taken for a bad one");
 }
 
-/* Receive octets of one record, or plain ones; false when there are none. */
+/* Receive octets of a record, or plain ones. Return: false if there are none. */
 static bool we_receive(u32 room, int how)
 {
 	static u8 buf[4096];
@@ -234,7 +234,7 @@ static void we_send(u32 kind, u32 len)
 		return;
 	for (i = 0; i < len; i++)
 		run.sent[run.sent_len + i] = (run.sent_len + i) * 7 + 1;
-	/* Octets that look like a header. */
+	/* Make the octets look like a header. */
 	if (kind & 8 && len >= TUF_HEADER_LEN)
 		memcpy(run.sent + run.sent_len + len - TUF_KEY_LEN, key_tx,
 		       TUF_KEY_LEN);
@@ -288,7 +288,7 @@ static u32 judge_span(const struct span *span, u32 at, u32 to,
 	return at;
 }
 
-/* Compare what the peer received with what was accepted. */
+/* Compare the octets that the peer received with the accepted ones. */
 static void judge_sent(void)
 {
 	static u8 octets[4 * STREAM_MAX];
@@ -367,7 +367,7 @@ static void set_tx(u8 mode, u32 kind)
 	run.nspans++;
 }
 
-/* Any octets as an option, except where that changes a mode. */
+/* Set an option to any octets, unless that changes a mode. */
 static void set_any(void)
 {
 	static const int names[] = {
@@ -386,7 +386,7 @@ static void set_any(void)
 	if (kind & 0x40)
 		setsockopt(run.fd, SOL_TCP, value ? TCP_CORK : TCP_NODELAY,
 			   &(int){ kind >> 5 & 1 }, sizeof(int));
-	/* MPA_PLACE, though nothing arrives out of order. */
+	/* Set MPA_PLACE, though nothing arrives out of order. */
 	if (kind & 0x20)
 		setsockopt(run.fd, SOL_MPA, MPA_PLACE, &value, sizeof(value));
 }
@@ -460,7 +460,7 @@ static void step(void)
 	}
 }
 
-/* Return: NULL, or the invariant that was violated. */
+/* Return: the violated invariant, or NULL. */
 const char *execute_tuf(const u8 *octets, u32 len, int raw, int fd)
 {
 	memset(&run, 0, offsetof(struct tuf_run, stream));

@@ -500,7 +500,8 @@ traffic $ipv4 "" --aligned segment=0 wait=1 hook=$((size / 7)) run="$mtus"
 # not captured.
 on pmtu_of_the_route 9000
 uncounted=1 traffic $ipv4 "oversized other" "" segment=0 hook=$((size / 7)) run="$mtus"
-# Keep this case last: it removes the router's IPv6 address. shellcheck disable=SC2016
+# Keep this case last: it removes the router's IPv6 address.
+# shellcheck disable=SC2016
 mtus='case $((N % 2)) in
 	1) ip -n router link set rb mtu 576 ;;
 	0) ip -n router link set rb mtu 9000 && ip -n alpha route flush cache ;;

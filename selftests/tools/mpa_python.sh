@@ -19,7 +19,7 @@ modprobe -q sch_netem || true
 mpa_load || skip_all "cannot load mpa: make module, and MPA_KO=.../mpa.ko"
 
 export MPA_BIN=${MPA_BIN:-$here/..}
-# Use a loopback device of its own, as a test drops packets there. shellcheck
-# disable=SC2016 # for the inner shell
+# Use a loopback device of its own, as a test drops packets there.
+# shellcheck disable=SC2016 # for the inner shell
 exec unshare -n sh -c 'ip link set lo up && exec /usr/bin/python3 -B "$@"' sh \
 	"$here/mpa_python.py" "$@"

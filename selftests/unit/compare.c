@@ -18,7 +18,7 @@ static const enum mpa_field fields[] = {
 
 /**
  * compare_begin() - begin a stream at some position
- * @ops:	those of its framing
+ * @ops:	functions of its framing
  * @position:	octets since framing began; beyond 32 bits to make positions wrap
  * @format:	how it is framed
  */
@@ -82,7 +82,7 @@ const struct model_fpdu *compare_append(const u8 *ulpdu, u32 len)
 	return &model;
 }
 
-/* Compare the field at each offset, not only where runs begin. */
+/* Compare the field at every offset, not only where runs begin. */
 static void compare_runs(const struct mpa_fpdu *fpdu,
 			 const struct model_octet *octets)
 {
@@ -153,8 +153,8 @@ void compare_stream_octets(u8 *octets)
 
 /**
  * compare_receive_as() - let both receive a stream, valid or not
- * @ops:	those of its framing
- * @position:	of its first octet
+ * @ops:	functions of its framing
+ * @position:	position of its first octet
  * @format:	how it is framed
  * @octets:	the stream
  * @count:	its length
@@ -189,7 +189,7 @@ u32 compare_receive_as(const struct compare_ops *ops, u64 position,
 
 		should = ops->receive(&model, expected, &expected_len);
 		verdict = engine_receive(&engine, seen, &len);
-		/* Both enumerations have the same order. */
+		/* Both enums have the same order. */
 		EXPECT_EQ((u32)should, (u32)verdict, "verdict on FPDU %u", nth);
 		if (should != MODEL_GOOD)
 			return nth;
@@ -244,7 +244,7 @@ u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 }
 
 /**
- * compare_startup() - let both parse what may be a startup frame
+ * compare_startup() - let both parse octets that may be a startup frame
  * @frame:	received octets
  * @len:	their number
  * @kind:	the expected kind

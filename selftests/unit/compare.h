@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The protocol layer against the model. Any difference ends the test. */
+/* Compare the protocol layer with the model. A difference ends the test. */
 #ifndef _UNIT_COMPARE_H
 #define _UNIT_COMPARE_H
 
 #include "engine.h"
 #include "model.h"
 
-/* FPDUs that a stream may have here, and the length of the longest of them. */
+/* Maximum number of FPDUs in a stream, and length of the longest. */
 #define COMPARE_FPDUS		8
 #define COMPARE_OCTETS		(COMPARE_FPDUS * MPA_ANY_FPDU_MAX)
 
 /**
- * struct compare_ops - the model of a framing, and the functions of that framing alone
+ * struct compare_ops - a framing's model, and its own functions
  * @send:	append an FPDU to the model's stream
- * @receive:	receive an FPDU from it
+ * @receive:	receive an FPDU from the model's stream
  * @check:	build an FPDU, and check that it has these octets
- * @engine:	receives it
+ * @engine:	receives the stream
  */
 struct compare_ops {
 	void (*send)(struct model_sender *sender, const u8 *ulpdu, size_t len,
@@ -38,7 +38,7 @@ u32 compare_receive_as(const struct compare_ops *ops, u64 position,
 		       const struct mpa_format *format, const u8 *octets,
 		       size_t count);
 
-/* Of MPA */
+/* for MPA */
 void compare_stream_begin(u64 position, bool markers);
 u32 compare_receive(u64 position, bool markers, bool crc, const u8 *octets,
 		    size_t count);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Uses the protocol layer as the module's engines do: run by run. */
+/* Use the protocol layer run by run, like the module's engines. */
 
 #include "compat.h"
 #include "engine.h"
 #include "unit.h"
 
-/*
- * All of an octet's field, wherever the octet is in it: so a run may begin in
- * the middle of a field.
- */
+/* Write the whole field of a run, even if the run begins inside the field. */
 static void fill_run(const struct mpa_fpdu *fpdu, const struct mpa_field_span *run,
 		     const u8 *ulpdu, u32 crc, u8 *out)
 {
@@ -53,7 +50,7 @@ struct copier {
 	u32 calls;
 };
 
-/* Copy, but only as often as allowed, as from a user's memory that ends. */
+/* Copy, but only a limited number of times, as from user memory that ends. */
 static bool copy_in(void *arg, u8 *to, u32 len)
 {
 	struct copier *copier = arg;
@@ -79,7 +76,7 @@ static bool copy_out(void *arg, const u8 *from, u32 len)
 	return true;
 }
 
-/* Build the same FPDU in one step, and compare. */
+/* Build the same FPDU in one step, and compare them. */
 static void check_fill_in(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 			  const u8 *octets)
 {
@@ -171,7 +168,10 @@ static int copy_octets(void *to, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Pieces of all sizes, beginning at an octet, different for each FPDU. */
+/*
+ * Return: the size of a piece that begins at an octet. All sizes occur, and each FPDU
+ * has others.
+ */
 u32 engine_piece(u32 off, u32 len, u32 pos)
 {
 	u32 n = 1 + (off * 2654435761U + pos * 40503) / 8 %
@@ -180,7 +180,7 @@ u32 engine_piece(u32 off, u32 len, u32 pos)
 	return min(n, len - off);
 }
 
-/* Octets of the ULPDU from @first to @last. Return: their number. */
+/* Copy the ULPDU's octets @first to @last. Return: their number. */
 static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 		u32 last, u8 *ulpdu)
 {
@@ -197,7 +197,7 @@ static u32 pick(const struct mpa_fpdu *fpdu, const u8 *octets, u32 first,
 	return to - ulpdu;
 }
 
-/* Check a part of the ULPDU, as for a reader with a short buffer. */
+/* Check a part of the ULPDU, as read into a short buffer. */
 static void check_part(const struct mpa_fpdu *fpdu, const u8 *octets,
 		       const u8 *ulpdu)
 {
@@ -228,7 +228,7 @@ static void check_runs(const struct mpa_fpdu *fpdu, const u8 *octets,
 	EXPECT_EQ(fpdu->ulpdu_len, done, "octets of all runs");
 }
 
-/* As check_runs(), with the function that iterates over the runs. */
+/* As check_runs(), with the function that iterates over runs. */
 static void check_take_out(const struct mpa_fpdu *fpdu, const u8 *octets,
 			   const u8 *ulpdu)
 {
@@ -316,8 +316,8 @@ static enum engine_verdict verify(const struct engine_receiver *receiver,
 }
 
 /**
- * engine_receive() - receive one FPDU, as the module does: see mpa_read_head()
- * @receiver:	advanced past it if it is good
+ * engine_receive() - receive one FPDU like the module: see mpa_read_head()
+ * @receiver:	advanced past the FPDU if it is good
  * @ulpdu:	buffer of 65535 octets
  * @len:	number of octets filled in
  */

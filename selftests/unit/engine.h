@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A sender and a receiver over flat buffers, built on the protocol layer. */
+/* A sender and a receiver on flat buffers, which use the protocol layer. */
 #ifndef _UNIT_ENGINE_H
 #define _UNIT_ENGINE_H
 
@@ -23,9 +23,9 @@ struct engine_receiver {
 
 /**
  * struct engine_ops - the functions for receiving one framing
- * @length:	reads the length of an FPDU's ULPDU from its @head octets; false if no
- *		FPDU has it
- * @good:	checks a good one again
+ * @length:	reads the ULPDU's length from the FPDU's first @head octets; false if no
+ *		FPDU can have it
+ * @good:	checks a good FPDU again
  */
 struct engine_ops {
 	bool (*length)(const struct engine_receiver *receiver, u32 head,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How a fuzz target reports an error: then abort(), and libFuzzer continues. */
+/* Reports an error of a fuzz target. libFuzzer continues after abort(). */
 
 #include <stdarg.h>
 #include <stdio.h>

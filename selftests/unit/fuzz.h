@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the libFuzzer targets of the protocol layer. Each runs ten thousand inputs a
- * second or more: nothing is allocated or printed unless there is an error.
+ * Shared by the protocol layer's libFuzzer targets. Each runs ten thousand inputs a
+ * second or more: without an error it allocates and prints nothing.
  */
 #ifndef _UNIT_FUZZ_H
 #define _UNIT_FUZZ_H
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
-/* The input, consumed from its start; zeros when it is used up. */
+/* An input, consumed from its start; zeros follow. */
 struct fuzz_input {
 	const u8 *data;
 	size_t size;
@@ -30,7 +30,7 @@ static inline u64 fuzz_take(struct fuzz_input *in, int octets)
 	return value;
 }
 
-/* Where an FPDU may start, often shortly before positions wrap at 32 bits. */
+/* Return: a position for an FPDU, often shortly before positions wrap at 32 bits. */
 static inline u64 fuzz_position(struct fuzz_input *in)
 {
 	u64 position = fuzz_take(in, 5);
@@ -40,7 +40,7 @@ static inline u64 fuzz_position(struct fuzz_input *in)
 	return position & ~3ULL;
 }
 
-/* Note the current operation, to print it with an error: a format for two numbers. */
+/* Note the current operation, to be printed with an error. @what: a format for two numbers. */
 void fuzz_note(const char *what, u64 a, u64 b);
 
 #endif /* _UNIT_FUZZ_H */

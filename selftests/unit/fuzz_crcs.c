@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Contiguous FPDUs of one length: CRCs written, damaged and compared. */
+/* CRCs of contiguous FPDUs of one length: written, damaged, and compared. */
 
 #include "compat.h"
 #include "fuzz.h"
@@ -9,7 +9,7 @@
 #define LEN_MAX		0x3fc
 #define ROOM		(FPDUS_MAX * LEN_MAX + 8)
 
-/* A run ends at its end, so that access beyond it is detected. */
+/* A run ends at the arena's end, so that an access beyond it is detected. */
 static u8 arena[ROOM];
 
 static bool good(const u8 *fpdu, u32 len)
@@ -20,7 +20,7 @@ static bool good(const u8 *fpdu, u32 len)
 	return !memcmp(crc, fpdu + len - 4, 4);
 }
 
-/* Three buffers that may overlap, at any address. */
+/* Use three buffers at any addresses, which may overlap. */
 static void all_three(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 2) % (LEN_MAX + 1) & ~3;

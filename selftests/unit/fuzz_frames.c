@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Startup frames and enhanced data, read and written: code and model agree. */
+/* Startup frames and enhanced data, read and written: code and model must agree. */
 
 #include "compare.h"
 #include "fuzz.h"
@@ -16,7 +16,7 @@ static void both_look(const u8 *frame, u32 len)
 	compare_startup(frame, len, MPA_REPLY);
 }
 
-/* A frame with its key, combined with the input. */
+/* Combine a frame that has its key with the input. */
 static void nearly_right(struct fuzz_input *in)
 {
 	u8 frame[MPA_FRAME_LEN + 4] = { 0 };
@@ -29,7 +29,7 @@ static void nearly_right(struct fuzz_input *in)
 	both_look(frame, len);
 }
 
-/* The key is right, and the input decides how much has arrived. */
+/* Use the right key; the input decides how many octets have arrived. */
 static void fields(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The arithmetic of markers and layouts, compared with counting octet by octet. */
+/* Positions of markers and layouts, compared with a model that counts every octet. */
 
 #include "compare.h"
 #include "fuzz.h"
 
-/* Lengths are mostly short, as the model counts every octet. */
+/* Lengths are usually short, as the model counts every octet. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1), len = fuzz_take(in, 2);

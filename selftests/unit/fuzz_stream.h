@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Shared by the fuzz targets of streams; a header, so that it guides the fuzzer. */
+/* Shared by the fuzz targets of streams. It is a header, so that its code guides the fuzzer. */
 #ifndef _UNIT_FUZZ_STREAM_H
 #define _UNIT_FUZZ_STREAM_H
 
@@ -10,7 +10,7 @@
 #define ULPDU_LEN_MAX	0x7ff
 #define STREAM_MAX	(FPDUS_MAX * (ULPDU_LEN_MAX + 128))
 
-/* A stream ends at its end, so that access beyond it is detected. */
+/* A stream ends at the arena's end, so that an access beyond it is detected. */
 static u8 arena[STREAM_MAX];
 
 static inline const u8 *ulpdu_octets(u32 from)
@@ -24,13 +24,13 @@ static inline const u8 *ulpdu_octets(u32 from)
 	return octets + from;
 }
 
-/* FPDUs of a stream */
+/* Return: the number of FPDUs in a stream. */
 static inline u32 fuzz_fpdus(u32 flags)
 {
 	return 1 + (flags >> 4) % FPDUS_MAX;
 }
 
-/* The model's stream, cut and damaged as the rest of the input says. */
+/* Return: the model's stream, cut and damaged by the rest of the input. */
 static inline u8 *fuzz_stream(struct fuzz_input *in, u32 flags, size_t *count,
 			      bool *damaged)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Streams of FPDUs, whole, damaged and raw: code and model agree. */
+/* Streams of FPDUs, whole, damaged and raw: code and model must agree. */
 
 #include "fuzz_stream.h"
 
-/* Lengths are mostly shorter than the interval of markers. */
+/* Lengths are usually below the interval between markers. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 1);

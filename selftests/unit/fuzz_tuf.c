@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TUF: streams whole, damaged and raw, sizes and keys: code and model agree. */
+/* TUF: whole, damaged and raw streams, sizes, keys: code and model must agree. */
 
 #include "fuzz_stream.h"
 #include "tuf_compare.h"
@@ -17,7 +17,7 @@ static struct mpa_format take_format(struct fuzz_input *in)
 	return format;
 }
 
-/* Often shortly before positions wrap at 32 bits, where a marker is due as well. */
+/* The position is often shortly before the wrap at 32 bits, near a marker's place. */
 static u64 take_position(struct fuzz_input *in)
 {
 	u32 kind = fuzz_take(in, 1);
@@ -29,7 +29,7 @@ static u64 take_position(struct fuzz_input *in)
 	return fuzz_take(in, 5);
 }
 
-/* Mostly shorter than the interval of markers. */
+/* Lengths are usually below the interval between markers. */
 static u32 take_length(struct fuzz_input *in)
 {
 	u32 len = fuzz_take(in, 1);
@@ -96,7 +96,7 @@ static void sizes(struct fuzz_input *in)
 	u32 kind = fuzz_take(in, 1);
 	u32 room = fuzz_take(in, 3);
 
-	/* Mostly short: the model counts every octet. */
+	/* Lengths are usually short, as the model counts every octet. */
 	if (kind >= 8)
 		room &= 0x3ff;
 	if (kind & 1)
@@ -107,7 +107,7 @@ static void sizes(struct fuzz_input *in)
 		tuf_compare_mulpdu(&format, room);
 }
 
-/* Letters of two bits, so that a key occurs sometimes. */
+/* Use an alphabet of two bits, so that keys occur. */
 static void keys(struct fuzz_input *in)
 {
 	u8 key[TUF_KEY_LEN], octets[4 * 64], *from;

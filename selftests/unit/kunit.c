@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Runs the tests of the protocol layer in the kernel, under KUnit. */
+/* Run the protocol layer's tests in the kernel, under KUnit. */
 
 #include <kunit/test.h>
 #include <linux/sched.h>
 #include "mpa_framing.h"
 #include "unit.h"
 
-/* A hundredth of the number in user space: KASAN is slow. */
+/* One hundredth of the number in user space: KASAN is slow. */
 #define MODEL_STREAMS	500
 
 u64 unit_seed = 5044;
 u32 unit_streams = MODEL_STREAMS;
 
-/* KUnit runs one test after the other. */
+/* KUnit runs tests one after another. */
 static struct kunit *running;
 static char context[256];
 
@@ -81,9 +81,9 @@ void unit_octets_differ(const char *file, int line, const u8 *expected,
 
 static int begin(struct kunit *test)
 {
-	/* Some kernels run tests before the module's own start. */
+	/* Some kernels run tests before the module is initialized. */
 	mpa_crc3_init();
-	/* Enable TUF's code, as its first socket does. */
+	/* Enable TUF's code, like its first socket. */
 	static_branch_enable(&mpa_alt_used);
 	running = test;
 	context[0] = '\0';
@@ -109,7 +109,7 @@ static const void *next_test(const struct unit_test *table, const void *last,
 	return test;
 }
 
-/* Newer kernels pass the test as well. */
+/* Newer kernels pass the test, too. */
 #ifdef MPA_HAVE_KUNIT_PARAM_TEST
 #define TEST_PARAM	struct kunit *test,
 #else

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See model.h. Naive on purpose: do not make it clever. */
+/* See model.h. It is naive on purpose: do not make it clever. */
 
 #include <linux/string.h>
 #include "model.h"
 
 /*
- * RFC 3720 section 12.1: a division by the polynomial. Each octet enters with
- * its least significant bit first; the remainder starts as all ones, and its
- * complement is the CRC, in the same order of bits: the coefficient of x^31 is
- * the least significant bit of the CRC's first octet.
+ * RFC 3720 section 12.1: a division by the polynomial. Each octet enters with its least
+ * significant bit first. The remainder starts as all ones, and its complement is the
+ * CRC, in the same order of bits: the coefficient of x^31 is the least significant bit
+ * of the CRC's first octet.
  */
 #define DIVISION_START	0xffffffffU
 
@@ -25,9 +25,9 @@ static u32 divide_by_hand(u32 remainder, u8 octet)
 }
 
 /*
- * The same, eight bits at a time, for streams. The bits of the octet are added to
- * the top bits of the remainder, and act like them: a table of divide_by_hand()
- * for each value of these eight bits is enough.
+ * As divide_by_hand(), eight bits at a time, for streams. The octet's bits are added to
+ * the remainder's top bits, and have the same effect as those. So a table of
+ * divide_by_hand() for each value of these eight bits is sufficient.
  */
 static u32 divide(u32 remainder, u8 octet)
 {
@@ -66,7 +66,7 @@ void model_crc(const u8 *octets, size_t count, u8 crc[4])
 	divide_end(remainder, crc);
 }
 
-/* An FPDU being sent. */
+/* an FPDU that is being sent */
 struct outgoing {
 	struct model_sender *sender;
 	struct model_fpdu *fpdu;
@@ -156,7 +156,7 @@ void model_layout(struct model_layout *layout)
 	while ((layout->position + layout->to_marker) % 512 != 0)
 		layout->to_marker++;
 
-	/* "at" counts the octets that are not markers. */
+	/* "at" counts all octets except markers. */
 	for (u32 at = 0; at < pad_end + 4; at++) {
 		enum model_field field;
 		u32 nth;
@@ -214,7 +214,7 @@ void model_layout(struct model_layout *layout)
 	layout->ulpdu_off = ulpdu_off;
 }
 
-/* An FPDU being received. */
+/* an FPDU that is being received */
 struct incoming {
 	struct model_receiver *receiver;
 	u32 remainder;
@@ -250,7 +250,7 @@ static bool read_marker_if_due(struct incoming *in)
 	}
 	if (in->length_begun)
 		expected = begins - in->length_position;
-	/* The two low bits are treated as zero, marker[0..1] is reserved. */
+	/* The two low bits count as zero, and marker[0..1] is reserved. */
 	if ((u64)(marker[2] * 256 + marker[3] / 4 * 4) != expected)
 		in->marker_wrong = true;
 	return true;
@@ -322,15 +322,15 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 
 	frame->m = octets[16] / 128 % 2;
 	frame->c = octets[16] / 64 % 2;
-	/* R is not checked in a request. */
+	/* R is ignored in a request. */
 	frame->r = !request && octets[16] / 32 % 2;
 	frame->rev = octets[17];
-	/* A reserved bit before RFC 6581. */
+	/* The bit is reserved before RFC 6581. */
 	frame->s = frame->rev > 1 && octets[16] / 16 % 2;
 	frame->pd_length = octets[18] * 256 + octets[19];
 	if (frame->pd_length > 512)
 		return MODEL_STARTUP_BAD_LENGTH;
-	/* S announces four octets. This is not checked for a rejection. */
+	/* S announces four octets, but a rejection is not checked. */
 	if (frame->s && frame->pd_length < 4) {
 		if (!frame->r)
 			return MODEL_STARTUP_BAD_LENGTH;
@@ -339,7 +339,7 @@ enum model_startup model_startup(const u8 *octets, size_t count,
 	return MODEL_STARTUP_GOOD;
 }
 
-/* Bits as section 9 of RFC 6581 numbers them: bit 0 is the most significant. */
+/* Return: a bit, as RFC 6581 section 9 numbers bits: bit 0 is the most significant. */
 static bool drawn_bit(const u8 *octets, int bit)
 {
 	return octets[bit / 8] >> (7 - bit % 8) & 1;

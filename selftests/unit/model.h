@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * MPA, implemented from RFCs 5044 and 6581 in the slowest way, octet by octet.
- * It shares nothing with the code under test but the names of types: where the
- * two differ, one has misread the standard.
+ * MPA, implemented from RFCs 5044 and 6581 in the slowest way, octet by octet. It
+ * shares only names of types with the code under test: where they differ, one of them
+ * has misread the standard.
  *
  * Positions count octets from SeqStart in 64 bits, so they never wrap.
  */
@@ -23,7 +23,7 @@ enum model_field {
  * struct model_octet - one octet of a stream
  * @value:	the value on the wire
  * @field:	enum model_field
- * @nth:	index of the octet in its field; markers do not count for other fields
+ * @nth:	index of the octet in its field, without markers inside the field
  */
 struct model_octet {
 	u8 value;
@@ -33,7 +33,7 @@ struct model_octet {
 
 /**
  * struct model_sender - turns ULPDUs into a stream
- * @position:	of the next octet
+ * @position:	position of the next octet
  * @markers:	markers are enabled
  * @octets:	octets sent so far; the caller provides the buffer
  * @count:	their number
@@ -47,9 +47,9 @@ struct model_sender {
 
 /**
  * struct model_fpdu - the result of model_send()
- * @begin:	index of the FPDU's first octet, maybe that of a marker
+ * @begin:	index of the FPDU's first octet, which may be a marker's
  * @end:	index after its last octet
- * @markers:	markers among them
+ * @markers:	number of markers
  */
 struct model_fpdu {
 	size_t begin;
@@ -59,20 +59,20 @@ struct model_fpdu {
 
 /**
  * struct model_layout - where the octets of an FPDU are, without their values
- * @position:	of its first octet
+ * @position:	position of its first octet
  * @markers:	markers are enabled
  * @len:	octets of ULPDU
- * @off:	the requested octet of the FPDU
- * @nth:	the requested octet of the ULPDU, @len for its end
- * @octets:	of the FPDU
- * @nr_markers:	markers among them
+ * @off:	index of an octet in the FPDU
+ * @nth:	index of an octet in the ULPDU; @len: its end
+ * @octets:	number of octets of the FPDU
+ * @nr_markers:	number of markers
  * @head:	octets before ULPDU_Length
  * @to_marker:	octets from @position to the next marker
  * @field:	enum model_field at @off
- * @field_nth:	its index in the field
- * @run:	contiguous octets of the field from there
- * @fpduptr:	of the marker that begins at @off
- * @ulpdu_off:	offset of @nth; for @len, the one after the ULPDU's last octet
+ * @field_nth:	index of that octet in the field
+ * @run:	contiguous octets of the field from @off on
+ * @fpduptr:	FPDUPTR of the marker that begins at @off
+ * @ulpdu_off:	offset of octet @nth; if @nth is @len, the offset after the ULPDU
  */
 struct model_layout {
 	u64 position;
@@ -93,7 +93,7 @@ struct model_layout {
 
 /**
  * struct model_receiver - turns a stream into ULPDUs
- * @position:	of the next octet
+ * @position:	position of the next octet
  * @markers:	markers are enabled
  * @crc:	CRCs are checked
  * @octets:	received octets
@@ -110,7 +110,7 @@ struct model_receiver {
 enum model_verdict {
 	MODEL_GOOD,
 	MODEL_SHORT,		/* the stream ends inside the FPDU */
-	MODEL_BAD_LENGTH,	/* no ULPDU is that long */
+	MODEL_BAD_LENGTH,	/* no ULPDU has this length */
 	MODEL_BAD_CRC,
 	MODEL_BAD_MARKER,
 };
@@ -129,7 +129,7 @@ struct model_frame {
 	unsigned int pd_length;
 };
 
-/* RFC 6581 section 9: the control flags, named by their letters. */
+/* RFC 6581 section 9: control flags, by their letters. */
 struct model_enhanced {
 	bool a, b, c, d;
 	unsigned int ird;

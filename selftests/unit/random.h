@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Shared by tests with random streams. */
+/* Shared by tests that use random streams. */
 #ifndef _UNIT_RANDOM_H
 #define _UNIT_RANDOM_H
 
 #include "compare.h"
 #include "unit.h"
 
-/* ULPDUs are cut out of this. */
+/* ULPDUs are parts of this. */
 static u8 pool[2 * 65536];
 static u64 state;
 
-/* splitmix64: good with any seed, also with consecutive ones. */
+/* splitmix64: good with any seed, even with consecutive ones. */
 static inline u64 random64(void)
 {
 	u64 z = state += 0x9e3779b97f4a7c15ULL;
@@ -30,7 +30,7 @@ static inline u32 one_from(u32 least, u32 most)
 	return least + below(most - least + 1);
 }
 
-/* The pool does not depend on the seed, so that a single stream can be run again. */
+/* The pool does not depend on the seed, so that a single stream can be repeated. */
 static inline void fill_pool(void)
 {
 	state = 0;
@@ -43,7 +43,7 @@ static inline const u8 *random_ulpdu(void)
 	return pool + below(65536);
 }
 
-/* The next of @unit_streams, which can be run again alone. */
+/* Begin the next of @unit_streams streams. It can be repeated alone. */
 static inline void begin_stream(const char *test, u32 nth)
 {
 	unit_progress(nth, unit_streams);
@@ -51,7 +51,10 @@ static inline void begin_stream(const char *test, u32 nth)
 	unit_context("unit --seed %llu --streams 1 %s", state, test);
 }
 
-/* An octet of a marker or a ULPDU_Length if there is one near, otherwise any. */
+/*
+ * Return: the index of an octet of a nearby marker or ULPDU_Length if there is one, or
+ * else of any octet.
+ */
 static inline size_t vulnerable(const struct model_octet *stream, size_t count)
 {
 	size_t at = below(count);
@@ -64,7 +67,7 @@ static inline size_t vulnerable(const struct model_octet *stream, size_t count)
 	return at;
 }
 
-/* The model's stream, with some octets changed, or without its end. */
+/* Copy the model's stream to @octets, with some octets changed, or without its end. */
 static inline size_t damaged_stream(u8 *octets)
 {
 	const struct model_octet *stream;

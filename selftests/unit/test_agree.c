@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The result of two startup frames: RFC 5044 appendix C, RFC 6581 section 9. */
+/* The result of two startup frames: RFC 5044 appendix C, and RFC 6581 section 9. */
 
 #include "unit.h"
 
@@ -26,12 +26,12 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_RESPONDER, 1, 2, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 1, 1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, 0 },
-		/* Revision 0 only with an end that permits it. */
+		/* Revision 0 needs an end that permits it. */
 		{ MPA_ROLE_INITIATOR, 1, 0, -1, 0, 0 },
 		{ MPA_ROLE_INITIATOR, 1, 0, 0, MPA_START_PERMISSIVE, 0 },
 		{ MPA_ROLE_RESPONDER, 1, 0, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 2, 0, 0, MPA_START_PERMISSIVE, 0 },
-		/* An initiator of revision 0 accepts no other. */
+		/* An initiator of revision 0 accepts no other revision. */
 		{ MPA_ROLE_INITIATOR, 0, 0, 0, 0, 0 },
 		{ MPA_ROLE_INITIATOR, 0, 1, -1, 0, 0 },
 		{ MPA_ROLE_RESPONDER, 0, 1, 0, 0, 0 },
@@ -46,7 +46,7 @@ static void revision_is_one_that_both_speak(void)
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, MPA_START_ENHANCED, 0 },
 		{ MPA_ROLE_INITIATOR, 2, 2, -1, 0, MPA_PEER_ENHANCED },
 		{ MPA_ROLE_RESPONDER, 2, 2, 2, 0, MPA_PEER_ENHANCED },
-		/* A rejection is a rejection, whatever else it contains. */
+		/* A rejection stays one, whatever else the frame contains. */
 		{ MPA_ROLE_INITIATOR, 2, 1, 2,
 		  MPA_START_ENHANCED, MPA_PEER_REJECTED },
 		{ MPA_ROLE_INITIATOR, 1, 0, 1, 0, MPA_PEER_REJECTED },
@@ -103,12 +103,12 @@ static void reply_offers_what_the_request_names(void)
 		{ WRITES, WRITES, 1, 0 },
 		{ WRITES | READS, P2P | WRITES | READS, 1, P2P | WRITES | READS },
 		{ WRITES, P2P | WRITES | READS, 1, P2P | WRITES },
-		/* None named: Write and Read; the FPDU if there is nothing else. */
+		/* Without a name, offer Write and Read; the FPDU if there is nothing else. */
 		{ 0, P2P | WRITES | FPDU, 1, P2P | WRITES },
 		{ 0, P2P | FPDU, 1, P2P | FPDU },
-		/* Nothing in common: what this end would accept. */
+		/* Without a common RTR, offer those that this end accepts. */
 		{ FPDU, P2P | WRITES, 1, P2P | FPDU },
-		/* No Read without IRD or ORD, unless there is nothing else. */
+		/* Without IRD or ORD offer no Read, unless there is nothing else. */
 		{ WRITES | READS, P2P | WRITES | READS, 0, P2P | WRITES },
 		{ READS, P2P | READS, 0, P2P | READS },
 	};

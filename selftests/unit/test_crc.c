@@ -18,7 +18,7 @@ static void fill(u32 state)
 	}
 }
 
-/* As model_crc(), for octets outside an FPDU. */
+/* As model_crc(), for octets that are no FPDU. */
 static u32 model(const u8 *from, u32 len)
 {
 	u8 crc[4];
@@ -68,7 +68,7 @@ static void crc3_is_the_models_at_every_address(void)
 			    octets + 400 + i / 64 % 8, lens[i / 512]);
 }
 
-/* The CRC of each buffer continues a different one, of earlier octets. */
+/* Each buffer continues its own CRC of earlier octets. */
 static void crc3_continues_from_the_octets_before(void)
 {
 	const u8 *b = octets + 1000, *c = octets + 2000;
@@ -92,7 +92,7 @@ static const u32 run_lens[] = {
 	8, 12, 72, 76, 128, 512, 1444, 1448, MPA_CRC3_MAX, MPA_CRC3_MAX + 4,
 };
 
-/* CRCs are written as one by one; octets after the last FPDU are unchanged. */
+/* CRCs are equal to those written one by one. Octets after the last FPDU are unchanged. */
 static void crc_run_is_put_as_one_by_one(void)
 {
 	u8 crc[4], before[MPA_CRC_LEN];
@@ -130,7 +130,10 @@ static void crc_run_ends_before_the_first_bad_fpdu(void)
 		for (u32 nr = 0; nr <= RUN_FPDUS; nr++)
 			EXPECT_EQ(nr, mpa_crc_match_many(octets, len, nr),
 				  "good ones of %u octets", len);
-		/* One octet of one is wrong: first, middle, last, in the CRC */
+		/*
+		 * One octet of one FPDU is wrong: the first, the middle or the last, or
+		 * one in the CRC.
+		 */
 		for (u32 bad = 0; bad < RUN_FPDUS; bad++) {
 			u32 places[] = { 0, len / 2, len - 5, len - 4, len - 1 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Likely places for an off-by-one error, each calculated by hand. */
+/* Places where off-by-one errors are likely, each calculated by hand. */
 
 #include "engine.h"
 #include "unit.h"
@@ -24,7 +24,7 @@ static void expect_fpdu(const struct mpa_fpdu *fpdu, u32 len, u32 markers,
 	EXPECT_EQ(head, fpdu->head, "offset of ULPDU_Length");
 }
 
-/* All its markers point to ULPDU_Length. */
+/* All the FPDU's markers point to its ULPDU_Length. */
 static void longest_fpdu_has_128_markers(void)
 {
 	struct mpa_fpdu fpdu;
@@ -86,7 +86,7 @@ static void marker_between_fpdus_belongs_to_the_next(void)
 	u8 octets[64], crc[4];
 	u32 len;
 
-	/* 4 of marker, 2 of length, 502, 4 of CRC */
+	/* marker 4, length 2, ULPDU 502, CRC 4 */
 	mpa_fpdu_init(&first, 0, 502, true);
 	expect_fpdu(&first, 512, 1, 4);
 	expect_run(&first, 508, MPA_FIELD_CRC, 0, 4);
@@ -120,7 +120,7 @@ static void marker_after_the_crc_is_not_counted(void)
 		  "markers among 509 octets at 512");
 }
 
-/* Section 4.3; of an FPDU that begins with a marker as well. */
+/* Section 4.3, also for an FPDU that begins with a marker. */
 static void each_marker_leads_to_its_fpdu(void)
 {
 	EXPECT_EQ(1000, mpa_marker_fpdu(1024, 24), "FPDU of a marker at 1024");
@@ -133,7 +133,7 @@ static void each_marker_leads_to_its_fpdu(void)
 		struct mpa_fpdu fpdu;
 		u32 off;
 
-		/* A marker there would belong to the FPDU: none begins after it. */
+		/* No FPDU begins after a marker: the marker would belong to it. */
 		if (pos % MPA_MARKER_INTERVAL == MPA_MARKER_LEN)
 			continue;
 		mpa_fpdu_init(&fpdu, pos, 1300, true);
@@ -146,7 +146,7 @@ static void each_marker_leads_to_its_fpdu(void)
 	}
 }
 
-/* Positions wrap, as sequence numbers do. */
+/* Positions wrap, like sequence numbers. */
 static void positions_are_compared_across_the_wrap(void)
 {
 	EXPECT_EQ(true, mpa_pos_before(1, 2), "1 before 2");
@@ -190,7 +190,7 @@ static void marker_between_ulpdu_and_crc_without_pad(void)
 	EXPECT_EQ(12, mpa_fpdu_offset(&fpdu, 10), "offset of the end");
 }
 
-/* Right after ULPDU_Length's word: the ULPDU is cut after two octets. */
+/* The marker follows ULPDU_Length's word: it cuts the ULPDU after two octets. */
 static void marker_cuts_the_ulpdu(void)
 {
 	struct mpa_fpdu fpdu;
@@ -214,7 +214,7 @@ static void marker_cuts_the_ulpdu(void)
 	EXPECT_EQ(13, mpa_fpdu_offset(&fpdu, 7), "offset of the end");
 }
 
-/* 20 octets, then 16 each, until the FPDU at 500 holds the marker at 512. */
+/* The FPDUs take 20 octets, then 16 each, until the FPDU at 500 has the marker at 512. */
 static void small_fpdus_share_an_interval(void)
 {
 	struct mpa_fpdu fpdu;
@@ -257,7 +257,7 @@ static void markers_continue_across_the_wrap(void)
 	}
 	expect_run(&fpdu, 512, MPA_FIELD_ULPDU, 506, 508);
 
-	/* The last octets before the wrap, and the first after it. */
+	/* the last octets before the wrap, and the first after it */
 	mpa_fpdu_init(&fpdu, 0xfffffff8, 2, true);
 	expect_fpdu(&fpdu, 8, 0, 0);
 	mpa_fpdu_init(&fpdu, 0, 2, true);
@@ -417,7 +417,7 @@ static int copy_one_run(void *to, const u8 *data, u32 len)
 	return 0;
 }
 
-/* Copying fails, as if the user's memory were not accessible. */
+/* A copy fails, as from inaccessible user memory. */
 static void walk_ends_where_copying_fails(void)
 {
 	static u8 ulpdu[1200], octets[1400];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa_framing.h: for MPA the same as RFC 5044's functions, for TUF as TUF's. */
+/* mpa_framing.h: for MPA it equals RFC 5044's functions, for TUF TUF's functions. */
 
 #include "engine.h"
 #include "tuf/layout.h"
@@ -125,7 +125,7 @@ static void framing_of_mpa_has_the_same_sizes(void)
 	}
 }
 
-/* Reserved octets and low bits do not matter, unlike TUF's. */
+/* Unlike with TUF, reserved octets and low bits do not matter. */
 static void framing_of_mpa_checks_fpduptr(void)
 {
 	static u8 ulpdu[1200], octets[1400];
@@ -152,7 +152,7 @@ static void framing_of_mpa_checks_fpduptr(void)
 	}
 }
 
-/* The functions for both framings and TUF's own have the same results. */
+/* The functions for both framings, and TUF's own, have the same results. */
 static void expect_same_runs(const struct mpa_fpdu *fpdu)
 {
 	struct mpa_field_span expected, seen;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Random streams: the protocol layer against the model. */
+/* Compare the protocol layer with the model, for random streams. */
 
 #include "compare.h"
 #include "random.h"
 
-/* A length near a multiple of the octets between two markers, or of the interval. */
+/* Return: a length near a multiple of the octets between two markers, or of the interval. */
 static u32 near_multiple(u32 times)
 {
 	u32 step = below(2) ? 508 : 512;
@@ -14,7 +14,7 @@ static u32 near_multiple(u32 times)
 
 static u32 random_length(void)
 {
-	/* Long ones take most of the time: one in a hundred is enough. */
+	/* Long ULPDUs take most of the time: one in a hundred is sufficient. */
 	switch (below(300)) {
 	case 0:
 		return one_from(64760, MPA_ULPDU_MAX);
@@ -48,10 +48,10 @@ static u64 random_position(void)
 	case 1:
 		return 4 * below(512);
 	case 2:
-		/* The position wraps within the stream or soon after. */
+		/* The position wraps within the stream, or soon after it. */
 		return (1ULL << 32) - 4 * one_from(1, 1024);
 	default:
-		/* The position may be after many wraps. */
+		/* The position may have wrapped many times. */
 		return random64() >> 8 & ~3ULL;
 	}
 }
@@ -97,7 +97,7 @@ static void model_divides_alike_by_hand_and_by_table(void)
 	}
 }
 
-/* The model's layout of two octets, compared with what it sends. */
+/* Compare the model's layout of two octets with the octets that it sends. */
 static void model_counts_as_it_sends(void)
 {
 	fill_pool();
@@ -228,7 +228,7 @@ static void model_and_layer_0_agree_on_enhanced_data(void)
 {
 	u8 octets[MPA_ENHANCED_LEN];
 
-	/* All values of each half, with limits of the other. */
+	/* Use all values of each half, with limits of the other half. */
 	for (u32 half = 0; half < 65536; half++) {
 		static const u16 others[] = {
 			0, 1, 0x3fff, 0x4000, 0x8000, 0xc000, 0xffff, 0xaaaa,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MULPDU: RFC 5044 section 4.5, bounds of section 3. */
+/* MULPDU: RFC 5044 section 4.5, and the bounds of section 3. */
 
 #include "unit.h"
 
 #define EMSS_MAX	65535
 
-/* As the section prints the formulas. */
+/* The formulas, as printed in the section. */
 static long formula(long emss, bool marked)
 {
 	long ceiling = emss / 512 + (emss % 512 != 0);
@@ -63,7 +63,7 @@ static void mulpdu_stays_in_its_bounds(void)
 		  "MULPDU at EMSS 65535, markers");
 }
 
-/* For any start of the FPDU; not where the lower bound overrides the formula. */
+/* The FPDU may start anywhere. Skip lengths where the lower bound overrides the formula. */
 static void mulpdu_fits_a_segment_at_every_phase(void)
 {
 	struct mpa_fpdu fpdu;
@@ -101,7 +101,7 @@ static void mulpdu_without_markers_wastes_no_room(void)
 	}
 }
 
-/* Section 4.5: "the dynamic MULPDU", with the actual markers. */
+/* Section 4.5: "the dynamic MULPDU", from the actual markers. */
 static void fill_leaves_no_room(u32 room, bool marked)
 {
 	struct mpa_fpdu fpdu;
@@ -140,7 +140,7 @@ static void fill_is_four_short_of_a_last_marker(void)
 {
 	struct mpa_fpdu fpdu;
 
-	/* The marker at 1024 would be the last four of 1028 octets. */
+	/* The marker at 1024 would be the last four of the 1028 octets. */
 	mpa_fpdu_init(&fpdu, 0, mpa_fpdu_fill(0, 1028, true), true);
 	EXPECT_EQ(1024, fpdu.len, "FPDU before a marker");
 	mpa_fpdu_init(&fpdu, 0, mpa_fpdu_fill(0, 1032, true), true);
@@ -149,7 +149,7 @@ static void fill_is_four_short_of_a_last_marker(void)
 	EXPECT_EQ(2, mpa_fpdu_fill(0, 12, true), "ULPDU that fits 12 octets");
 }
 
-/* mpa_fpdu_fill() and mpa_fpdu_init() in one step. */
+/* Compare with mpa_fpdu_fill() and mpa_fpdu_init(). */
 static void marked_fpdu_fills_its_place(void)
 {
 	struct mpa_fpdu fpdu, same;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Startup frames: RFC 5044 section 7.1.1, RFC 6581 sections 6 and 9. */
+/* Startup frames: RFC 5044 section 7.1.1, and RFC 6581 sections 6 and 9. */
 
 #include <linux/slab.h>
 #include "unit.h"
@@ -24,7 +24,7 @@ static const char *const names[] = { "request", "reply" };
 
 static const enum mpa_frame_kind kinds[] = { MPA_REQUEST, MPA_REPLY };
 
-/* Parse in a buffer of exactly that size, so that reading past it is detected. */
+/* Parse in a buffer of exactly this size, so that an access beyond it is detected. */
 static enum mpa_frame_verdict parse_exactly(const u8 *frame, u32 len,
 					    enum mpa_frame_kind kind,
 					      struct mpa_frame *startup)
@@ -136,7 +136,7 @@ static void startup_asks_for_more_while_all_is_right(void)
 	u8 frame[MPA_FRAME_LEN];
 
 	for (u32 i = 0; i < ARRAY_SIZE(kinds); i++) {
-		/* A PD_Length that is too long, and not complete yet. */
+		/* PD_Length is too long, and the frame is not complete yet. */
 		make_frame(frame, kinds[i], C, 1, 0xffff);
 		for (u32 len = 0; len < MPA_FRAME_LEN; len++) {
 			EXPECT_EQ(MPA_FRAME_MORE,
@@ -146,7 +146,7 @@ static void startup_asks_for_more_while_all_is_right(void)
 	}
 }
 
-/* Any wrong value, of any octet, with any number of octets received. */
+/* Use any wrong value of any octet, with any number of octets received. */
 static void startup_reports_a_wrong_key_at_its_first_wrong_octet(void)
 {
 	struct mpa_frame startup;
@@ -192,7 +192,7 @@ static void startup_reports_the_frame_of_its_own_role(void)
 				  "verdict on %u octets where a %s is due",
 				  len, names[k]);
 		}
-		/* The key begins as that of our own frame does, but is neither. */
+		/* The key begins like our own frame's, but is neither key. */
 		for (u32 at = differs + 1; at < MPA_KEY_LEN; at++) {
 			make_frame(frame, kinds[!k], C, 1, 0);
 			frame[at] ^= 0x20;
@@ -280,7 +280,7 @@ static void startup_reads_no_private_data(void)
 	static u8 frame[MPA_FRAME_MAX];
 	struct mpa_frame startup;
 
-	/* The counted octets have arrived, but need not follow the frame in memory. */
+	/* The private data has arrived, but need not follow the frame in memory. */
 	make_frame(frame, MPA_REPLY, M | C, 1, 512);
 	for (u32 len = MPA_FRAME_LEN; len <= MPA_FRAME_MAX; len++) {
 		u8 *fixed = kmalloc(MPA_FRAME_LEN, GFP_KERNEL);
@@ -294,7 +294,7 @@ static void startup_reads_no_private_data(void)
 	}
 }
 
-/* RFC 6581 section 6; before revision 2 the bit is reserved. */
+/* RFC 6581 section 6: before revision 2 the bit is reserved. */
 static void startup_keeps_s_from_revision_2_on(void)
 {
 	struct mpa_frame startup;
@@ -338,7 +338,7 @@ static void startup_ignores_reserved_bits_of_revision_2(void)
 	}
 }
 
-/* S announces enhanced data: at least four octets of private data. */
+/* S announces enhanced data, which needs four octets of private data. */
 static void startup_with_s_has_four_octets_of_private_data(void)
 {
 	static const u8 revisions[] = { 0, 1, 2, 3, 255 };
@@ -433,7 +433,7 @@ static void enhanced_flags_without_a_are_ignored(void)
 	EXPECT_EQ(0x3fff, seen.ord, "ORD");
 }
 
-/* A depth of more than 14 bits must not become a flag. */
+/* A depth above 14 bits must not set a flag. */
 static void enhanced_depths_have_14_bits(void)
 {
 	static const struct mpa_enhanced enhanced = { 0xffff, 0xffff, 0 };

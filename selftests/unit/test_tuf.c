@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* FPDUs of TUF, each calculated by hand: likely places for an off-by-one error. */
+/* FPDUs of TUF, each calculated by hand, where off-by-one errors are likely. */
 
 #include "tuf/layout.h"
 #include "unit.h"
@@ -28,7 +28,7 @@ static struct mpa_fpdu lay_out(u32 pos, u32 ulpdu_len, struct mpa_format format)
 {
 	struct mpa_fpdu fpdu;
 
-	/* All fields must be set. */
+	/* All fields must be set: begin with other values. */
 	memset(&fpdu, 0xff, sizeof(fpdu));
 	mpa_alt_init(&fpdu, pos, ulpdu_len, &format);
 	EXPECT_EQ(pos, fpdu.pos, "pos");
@@ -90,7 +90,7 @@ static void put_fpdu(const struct mpa_fpdu *fpdu, const char *ulpdu, u8 *to)
 	}
 }
 
-/* Write an FPDU's first octets: the header and one marker. */
+/* Write an FPDU's first octets: the header, with one marker. */
 static void put_fpdu_head(const struct mpa_fpdu *fpdu, u8 *head)
 {
 	struct mpa_field_span run;
@@ -105,7 +105,7 @@ static void put_fpdu_head(const struct mpa_fpdu *fpdu, u8 *head)
 	}
 }
 
-/* Two digits for an octet, spaces where fields end. */
+/* Parse text: two digits are an octet, and spaces end fields. */
 static u32 octets_of(const char *text, u8 *octets)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -148,14 +148,17 @@ static void tuf_stream_begins_with_a_marker_of_zero(void)
 {
 	expect_octets(marked(128), 0, "hi",
 		      "00000000 0002c1c2c3c4c5c6 6869");
-	/* There is one before each FPDU that begins where one is due. */
+	/* Each FPDU that begins where a marker is due has the marker first. */
 	expect_octets(marked(128), 384, "hi",
 		      "00000000 0002c1c2c3c4c5c6 6869");
 	expect_octets(marked(2048), 384, "hi",
 		      "0002c1c2c3c4c5c6 6869");
 }
 
-/* Before each of its octets but the first, as that is the stream's start. */
+/*
+ * The marker comes before each octet of the header except the first, which starts the
+ * stream.
+ */
 static void tuf_marker_cuts_a_header_at_any_place(void)
 {
 	const struct mpa_format format = marked(256);
@@ -230,7 +233,7 @@ static void tuf_marker_cuts_a_ulpdu(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 200, marked(128));
 
-	/* 8 of header and 20 before the marker at 128, 124, 56 after another. */
+	/* 8 octets of header, 20 before the marker at 128, 124 before the next, and 56 */
 	expect_fpdu(&fpdu, 8 + 200 + 2 * 4, 2, 0);
 	expect_run(&fpdu, 0, MPA_FIELD_LENGTH, 0, 8);
 	expect_run(&fpdu, 8, MPA_FIELD_ULPDU, 0, 20);
@@ -281,7 +284,7 @@ static u32 leads_to(const struct mpa_format *format, u32 pos, const char *field)
 	return mpa_alt_marker_fpdu(format, pos, (const u8 *)field);
 }
 
-/* From 120 to 256, where the next FPDU begins with a marker. */
+/* The FPDU takes 120 to 256, where the next one begins with a marker. */
 static void tuf_marker_counts_the_one_after_its_fpdu(void)
 {
 	struct mpa_fpdu fpdu = lay_out(120, 124, marked(128));
@@ -289,7 +292,7 @@ static void tuf_marker_counts_the_one_after_its_fpdu(void)
 
 	expect_fpdu(&fpdu, 136, 1, 0);
 	expect_marker(&fpdu, 8, 128);
-	/* A peer may also count up to it, but nothing else. */
+	/* A peer's marker may also point to that marker, but to nothing else. */
 	for (u32 next = 0; next < 65536; next++) {
 		u8 field[] = { next >> 8, next, next >> 8, next };
 		bool good = next == 124 || next == 128;
@@ -300,7 +303,7 @@ static void tuf_marker_counts_the_one_after_its_fpdu(void)
 			EXPECT_EQ(256, mpa_alt_marker_fpdu(&format, 128, field),
 				  "where a marker of %u leads to", next);
 	}
-	/* One octet less, and there is none. */
+	/* With one octet less there is no marker there. */
 	fpdu = lay_out(120, 123, marked(128));
 	expect_marker(&fpdu, 8, 123);
 	for (u32 next = 0; next < 65536; next++) {
@@ -309,7 +312,7 @@ static void tuf_marker_counts_the_one_after_its_fpdu(void)
 		EXPECT_EQ(next == 123, mpa_alt_marker_good(&fpdu, 8, field),
 			  "marker of %u", next);
 	}
-	/* Before its header it is 0, though one follows. */
+	/* The marker before the header is 0, though one follows. */
 	fpdu = lay_out(128, 116, marked(128));
 	expect_fpdu(&fpdu, 128, 1, 4);
 	expect_marker(&fpdu, 0, 0);
@@ -319,7 +322,10 @@ static void tuf_marker_counts_the_one_after_its_fpdu(void)
 		  "first marker that leads to the next header");
 }
 
-/* Its copies may be in two segments, and be damaged separately: they must be equal. */
+/*
+ * The two copies of the offset may be damaged separately, as they can be in two
+ * segments: they must be equal.
+ */
 static void tuf_marker_of_two_copies_that_differ_is_bad(void)
 {
 	struct mpa_fpdu fpdu = lay_out(100, 200, marked(128));
@@ -358,7 +364,7 @@ static void tuf_marker_leads_to_its_fpdu(void)
 	EXPECT_EQ(2048 + 4 + 65535,
 		  leads_to(&format, 2048, "\xff\xff\xff\xff"),
 		  "FPDU as far as there may be one");
-	/* 2044 octets up to the next marker, 2048 up to what follows it. */
+	/* 2044 octets to the next marker, 2048 to the header after it */
 	EXPECT_EQ(4095, leads_to(&format, 2048, "\x7\xfb\x7\xfb"),
 		  "FPDU before a marker");
 	EXPECT_EQ(4096, leads_to(&format, 2048, "\x7\xfc\x7\xfc"),
@@ -374,7 +380,7 @@ static void tuf_marker_leads_to_its_fpdu(void)
 		  "FPDU across the wrap");
 }
 
-/* Half of an FPDU is before the wrap at 32 bits, half after it. */
+/* Half of the FPDU is before the wrap at 32 bits, and half after it. */
 static void tuf_positions_wrap(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -388,7 +394,7 @@ static void tuf_positions_wrap(void)
 		EXPECT_EQ(9, mpa_alt_offset(&fpdu, 1), "offset of octet 1");
 		EXPECT_EQ(14, mpa_alt_offset(&fpdu, 2), "offset of octet 2");
 
-		/* Up to the wrap, and from there. */
+		/* one FPDU up to the wrap, and one from there */
 		fpdu = lay_out(-10, 2, marked(periods[i]));
 		expect_fpdu(&fpdu, 10, 0, 0);
 		fpdu = lay_out(-periods[i], periods[i] - 12, marked(periods[i]));
@@ -406,7 +412,7 @@ static void tuf_markers_are_a_period_apart(void)
 
 		unit_context("period %u", period);
 		EXPECT_EQ(period, mpa_format_interval(&format), "interval");
-		/* The longest one: it ends where the next marker is due. */
+		/* the longest FPDU: it ends where the next marker is due */
 		fpdu = lay_out(0, 65536 - 4 * nr - 8, format);
 		expect_fpdu(&fpdu, 65536, nr, 4);
 		expect_marker(&fpdu, 0, 0);
@@ -430,7 +436,7 @@ static void tuf_markers_are_a_period_apart(void)
 	}
 }
 
-/* A peer may send any Length; the layout is computed before it is found too long. */
+/* A peer may send any Length: the layout is computed before the Length is refused. */
 static void tuf_layout_of_65535_octets_is_sound(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(periods); i++) {
@@ -531,7 +537,7 @@ static void tuf_header_is_read_around_a_marker(void)
 
 #define VERIFIED	600
 
-/* 600 octets with five markers, one of them in the header. */
+/* Build 600 octets with five markers, one of them in the header. */
 static struct mpa_fpdu make_verified(u8 *octets)
 {
 	struct mpa_fpdu fpdu = lay_out(123, VERIFIED - 8 - 5 * 4, marked(128));
@@ -669,7 +675,7 @@ static void tuf_mulpdu_is_emss_without_a_header(void)
 	}
 }
 
-/* For any start of an FPDU, and any segments. */
+/* Any start of an FPDU, and any segment */
 static void tuf_mulpdu_with_markers_fits_everywhere(void)
 {
 	static const u32 mulpdus[] = {
@@ -704,7 +710,7 @@ static void tuf_emergency_lets_512_octets_pass(void)
 	EXPECT_EQ(504, mpa_tuf_limit(&aligned, 512), "with an EMSS of 512");
 	EXPECT_EQ(512, mpa_tuf_limit(&aligned, 520), "with an EMSS of 520");
 	EXPECT_EQ(1452, mpa_tuf_limit(&aligned, 1460), "with one of 1460");
-	/* Emergency mode is a part of PDU alignment mode. */
+	/* Emergency mode is part of PDU alignment mode. */
 	EXPECT_EQ(511, mpa_tuf_limit(&bare, 511), "without headers, 511");
 	EXPECT_EQ(128, mpa_tuf_limit(&bare, 100), "without headers, 100");
 }
@@ -713,7 +719,7 @@ static void tuf_room_leaves_out_a_last_marker(void)
 {
 	const struct mpa_format format = marked(128);
 
-	/* 28 octets before the marker at 128. */
+	/* 28 octets remain before the marker at 128. */
 	EXPECT_EQ(20, mpa_alt_room(&format, 100, 28), "up to the marker");
 	for (u32 room = 29; room <= 32; room++)
 		EXPECT_EQ(20, mpa_alt_room(&format, 100, room),
@@ -721,7 +727,7 @@ static void tuf_room_leaves_out_a_last_marker(void)
 	EXPECT_EQ(21, mpa_alt_room(&format, 100, 33), "an octet after it");
 	EXPECT_EQ(144, mpa_alt_room(&format, 100, 160), "after two");
 	EXPECT_EQ(145, mpa_alt_room(&format, 100, 161), "and an octet");
-	/* A marker, a header and an octet. */
+	/* This needs a marker, a header and an octet. */
 	EXPECT_EQ(0, mpa_alt_room(&format, 0, 0), "no space");
 	EXPECT_EQ(0, mpa_alt_room(&format, 0, 12), "space for a header");
 	EXPECT_EQ(1, mpa_alt_room(&format, 0, 13), "space for an octet");
@@ -750,7 +756,7 @@ static void tuf_key_is_found(void)
 	EXPECT_EQ(false, finds("abcdef", "", 0), "nothing");
 	EXPECT_EQ(true, finds("abcdef", "abcdeabcdef", 11), "key after most of it");
 	EXPECT_EQ(false, finds("abcdef", "abcdeabcdef", 10), "cut key");
-	/* Its first octets occur again where the search may continue. */
+	/* The key's first octets occur again where the search may continue. */
 	EXPECT_EQ(true, finds("ababab", "abaabbababab", 12), "repeated key");
 	EXPECT_EQ(true, finds("ababab", "aababab", 7), "key after an a");
 	EXPECT_EQ(true, finds("ababab", "bababab", 7), "key after a b");

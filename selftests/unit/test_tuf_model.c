@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Streams of TUF, random and systematic: the protocol layer against the model. */
+/* Compare the protocol layer with the model, for random and systematic streams of TUF. */
 
 #include "random.h"
 #include "tuf_compare.h"
 
-/* A framing for any number: each period, and none. */
+/* Return: a framing for a number: each period, and none. */
 static struct mpa_format numbered_format(u32 nth)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_KEYED };
@@ -17,7 +17,7 @@ static struct mpa_format numbered_format(u32 nth)
 	return format;
 }
 
-/* The typical distance of events in the stream. */
+/* Return: the typical distance between events in the stream. */
 static u32 step_of(const struct mpa_format *format)
 {
 	return format->framing == MPA_FRAMING_POINTERS ?
@@ -38,19 +38,19 @@ static u64 random_position(u32 interval)
 	case 1:
 		return below(2 * interval);
 	case 2:
-		/* The position wraps within the stream or soon after. */
+		/* The position wraps within the stream, or soon after it. */
 		return (1ULL << 32) - one_from(1, 3000);
 	case 3:
-		/* A marker is due near there. */
+		/* A marker is due near this position. */
 		return (u64)interval * below(1 << 20) + 32 * interval - 12 +
 		       below(24);
 	default:
-		/* Maybe after many wraps. */
+		/* The position may have wrapped many times. */
 		return random64() >> 8;
 	}
 }
 
-/* Long ULPDUs would take most of the time, so they are rare. */
+/* Long ULPDUs are rare: they would take most of the time. */
 static u32 random_length(u32 interval)
 {
 	switch (below(400)) {
@@ -66,7 +66,7 @@ static u32 random_length(u32 interval)
 	case 2:
 		return one_from(500, 520);
 	case 3:
-		/* It ends near a place where a marker is due. */
+		/* The ULPDU ends near a marker's place. */
 		return min_t(u32, interval, 2048) * one_from(1, 3) - one_from(1, 24);
 	case 4:
 		return one_from(1, 1500);
@@ -75,7 +75,7 @@ static u32 random_length(u32 interval)
 	}
 }
 
-/* No longer than what fits an FPDU with markers, from there. */
+/* Return: @len, or less if an FPDU with markers at @position has less space. */
 static u32 that_fits(u64 position, const struct mpa_format *format, u32 len)
 {
 	struct tuf_model_framing framing = { 0 };
@@ -146,7 +146,7 @@ static void tuf_model_and_layer_0_agree_on_damaged_streams(void)
 	}
 }
 
-/* Around each place where a marker may be, from one octet to three periods. */
+/* Try each place near a possible marker, from one octet to three periods. */
 static void tuf_model_and_layer_0_agree_on_every_phase(void)
 {
 	struct mpa_format format = { .framing = MPA_FRAMING_POINTERS };
@@ -172,7 +172,7 @@ static void tuf_model_and_layer_0_agree_on_every_phase(void)
 	}
 }
 
-/* Segments without a header, too, which no receiver parses. */
+/* Include segments without a header, which no receiver parses. */
 static void tuf_model_and_layer_0_send_the_same_segments(void)
 {
 	const struct mpa_format format = { .framing = MPA_FRAMING_SEGMENTS };
@@ -262,7 +262,7 @@ static void tuf_key_is_found_at_every_place(void)
 	}
 }
 
-/* Few letters, so that keys and beginnings of keys occur. */
+/* Use a small alphabet, so that keys and their beginnings occur. */
 static void tuf_key_is_found_among_random_octets(void)
 {
 	u8 octets[200], key[TUF_KEY_LEN];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The FPDUs printed in RFC 5044 (figures 5 and 6) and in
- * draft-culley-iwarp-mpa-01 (its figures of the same numbers).
+ * The FPDUs printed in RFC 5044 (figures 5 and 6) and in draft-culley-iwarp-mpa-01
+ * (figures of the same numbers).
  */
 
 #include "engine.h"
@@ -14,7 +14,7 @@ struct vector {
 	u32 pos;
 	u32 marker_off;
 	u16 fpduptr;
-	u32 register_value;	/* of the CRC, after its final inversion */
+	u32 register_value;	/* the CRC after its final inversion */
 	u8 ddp[VECTOR_ULPDU];
 	u8 fpdu[52];
 };
@@ -189,7 +189,7 @@ static void vector_culley_figure6(void)
 	check_vector(&culley_figure6);
 }
 
-/* Figure 6 follows an FPDU of 492 octets: 482 of ULPDU after a marker. */
+/* Figure 6 follows an FPDU of 492 octets: a marker, and 482 octets of ULPDU. */
 static void vector_rfc5044_figure6_predecessor(void)
 {
 	struct mpa_fpdu fpdu;
@@ -199,7 +199,7 @@ static void vector_rfc5044_figure6_predecessor(void)
 	EXPECT_EQ(1, fpdu.markers, "markers in the first FPDU");
 }
 
-/* The RFC prints the whole figure but the CRC. */
+/* The RFC prints the whole figure, except the CRC. */
 static void vector_rfc5044_figure4(void)
 {
 	static const u8 figure[] = {

@@ -5,7 +5,7 @@
 #include "tuf_compare.h"
 #include "unit.h"
 
-/* The framing of the stream that is sent or received. */
+/* Framing of the stream that is sent or received. */
 static struct tuf_model_framing framing;
 static struct mpa_format framed;
 static u8 key_seen[TUF_KEY_LEN];
@@ -26,7 +26,7 @@ static struct tuf_model_framing model_framing(const struct mpa_format *format)
 
 /* ---- sending ---- */
 
-/* Octets of a run, or the first of them. */
+/* Write a run, or its first octets. */
 static void put_run(const struct mpa_fpdu *fpdu,
 		    const struct mpa_field_span *run, const u8 *ulpdu, u8 *to,
 		    u32 n)
@@ -68,7 +68,7 @@ static void make_fpdu(const struct mpa_fpdu *fpdu, const u8 *ulpdu,
 	}
 }
 
-/* A marker, and how it is parsed when received. */
+/* Compare a marker, and the result of parsing it. */
 static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 {
 	u32 pos = fpdu->pos + off, end = fpdu->pos + fpdu->len, target;
@@ -82,7 +82,7 @@ static void check_marker(const struct mpa_fpdu *fpdu, u32 off)
 	EXPECT_EQ(target, mpa_alt_marker_fpdu(&framed, pos, field),
 		  "FPDU that the marker at %u leads to", off);
 
-	/* Only up to the marker that the next FPDU begins with. */
+	/* The marker may point to the marker with which the next FPDU begins. */
 	if (off && end % interval == 0) {
 		put_unaligned_be16(get_unaligned_be16(field) - 4, field);
 		put_unaligned_be16(get_unaligned_be16(field), field + 2);
@@ -185,7 +185,7 @@ void tuf_compare_begin(u64 position, const struct mpa_format *format,
 
 /**
  * tuf_compare_receive() - receive a stream of TUF, see compare_receive_as()
- * @position:	of its first octet
+ * @position:	position of its first octet
  * @format:	how it is framed
  * @octets:	the stream
  * @count:	its length
@@ -216,7 +216,8 @@ void tuf_compare_room(u64 position, const struct mpa_format *format, u32 room)
 }
 
 /**
- * tuf_compare_mulpdu() - whether MULPDU and the accepted lengths are the drafts'
+ * tuf_compare_mulpdu() - whether MULPDU and the accepted lengths are right by the
+ * drafts
  * @format:	how the direction is framed
  * @emss:	octets of a segment
  */
@@ -225,7 +226,7 @@ void tuf_compare_mulpdu(const struct mpa_format *format, u32 emss)
 	struct tuf_model_framing framing = model_framing(format);
 	u32 expected, limit;
 
-	/* With markers segments have no effect. */
+	/* With markers segments do not matter. */
 	expected = tuf_model_room(&framing, 0, framing.period ? 65536 : emss);
 	if (expected < 128)
 		expected = 128;
@@ -241,7 +242,7 @@ void tuf_compare_mulpdu(const struct mpa_format *format, u32 emss)
 /**
  * tuf_compare_finds() - let both search for a key
  * @key:	the key
- * @octets:	where it may be
+ * @octets:	octets in which it may be
  * @count:	their number
  */
 void tuf_compare_finds(const u8 *key, const u8 *octets, u32 count)

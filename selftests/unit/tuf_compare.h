@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The protocol layer's TUF against the model. Any difference ends the test. */
+/* Compare the protocol layer's TUF with the model. A difference ends the test. */
 #ifndef _UNIT_TUF_COMPARE_H
 #define _UNIT_TUF_COMPARE_H
 

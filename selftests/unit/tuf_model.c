@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* See tuf_model.h. Naive on purpose: do not make it clever. */
+/* See tuf_model.h. It is naive on purpose: do not make it clever. */
 
 #include "tuf_model.h"
 
-/* A marker begins there. */
+/* Whether a marker begins at this position. */
 static bool marker_due(const struct tuf_model_framing *framing, u64 position)
 {
 	return framing->period && position % framing->period == 0;
 }
 
 /**
- * tuf_model_octets() - octets of an FPDU, counted
+ * tuf_model_octets() - count the octets of an FPDU
  * @framing:	how the direction is framed
  * @position:	where it starts
  * @len:	octets of ULPDUs
@@ -29,7 +29,7 @@ size_t tuf_model_octets(const struct tuf_model_framing *framing, u64 position,
 }
 
 /**
- * tuf_model_room() - octets of ULPDUs that fit an FPDU, found by trying
+ * tuf_model_room() - find, by trying, the octets of ULPDUs that fit an FPDU
  * @framing:	how the direction is framed
  * @position:	where it starts
  * @room:	its largest size
@@ -65,7 +65,7 @@ static void write_octet(struct model_sender *sender, u8 value,
 	sender->position++;
 }
 
-/* The value of a marker is not known before the FPDU has ended. */
+/* A marker's value is unknown until the FPDU has ended. */
 static void write_next(const struct tuf_model_framing *framing,
 		       struct model_sender *sender, struct model_fpdu *fpdu,
 		       u8 value, enum model_field field, size_t nth)
@@ -93,7 +93,7 @@ static void fill_markers(const struct tuf_model_framing *framing,
 
 		if (marker->field != MODEL_MARKER || marker->nth != 0)
 			continue;
-		/* Before the header, that is the next one. */
+		/* For a marker before the header that is this FPDU. */
 		if (i == fpdu->begin)
 			offset = 0;
 		marker[0].value = offset / 256;
@@ -107,7 +107,7 @@ static void fill_markers(const struct tuf_model_framing *framing,
  * tuf_model_send() - append an FPDU to the stream
  * @framing:	how the direction is framed
  * @sender:	the stream
- * @ulpdu:	what is in it
+ * @ulpdu:	octets of its ULPDUs
  * @len:	their number
  * @fpdu:	filled in
  */
@@ -154,8 +154,8 @@ static bool read_next(const struct tuf_model_framing *framing,
 }
 
 /*
- * A marker before the header is 0. Others lead to the header of the next FPDU;
- * if that begins with a marker, they may lead to the marker as well.
+ * A marker before the header is 0. Others point to the next FPDU's header; if that FPDU
+ * begins with a marker, they may also point to the marker.
  */
 static bool marker_good(const struct tuf_model_framing *framing, u64 begin,
 			u64 position, u64 end, const u8 *octets)
@@ -185,7 +185,7 @@ static bool markers_good(const struct tuf_model_framing *framing, u64 begin,
 
 /**
  * tuf_model_receive() - receive an FPDU from the stream
- * @framing:	how the direction is framed; the key is set to that of the FPDU
+ * @framing:	how the direction is framed; its key is set to the FPDU's
  * @receiver:	the stream
  * @ulpdu:	buffer of 65535 octets
  * @len:	set to the number of octets filled in

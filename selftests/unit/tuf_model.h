@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TUF, implemented from its drafts (draft-ietf-tsvwg-tcp-ulp-frame-01, the
- * markers of -00) in the same way as model.h does MPA: octet by octet, with
- * nothing in common with the code under test.
+ * TUF, implemented from its drafts (draft-ietf-tsvwg-tcp-ulp-frame-01; -00 for markers)
+ * like MPA in model.h: octet by octet, sharing nothing with the code under test.
  *
  * Positions count octets since framing began in 64 bits, so they never wrap.
  */
@@ -12,10 +11,10 @@
 #include "model.h"
 
 /**
- * struct tuf_model_framing - what the two ends have agreed on
- * @period:	octets from one marker to the next; 0: no markers
+ * struct tuf_model_framing - the framing that both ends use
+ * @period:	octets between the starts of two markers; 0: no markers
  * @bare:	ULPDUs have no header (TUF_SEND_TCP)
- * @key:	of the direction
+ * @key:	key of the direction
  */
 struct tuf_model_framing {
 	u32 period;
@@ -24,8 +23,8 @@ struct tuf_model_framing {
 };
 
 /*
- * Senders, receivers and verdicts are those of model.h; their markers and crc
- * are for MPA alone. MODEL_LENGTH is the whole header.
+ * Senders, receivers and verdicts are model.h's; their markers and crc apply to MPA
+ * only. MODEL_LENGTH is the whole header.
  */
 size_t tuf_model_octets(const struct tuf_model_framing *framing, u64 position,
 			size_t len);

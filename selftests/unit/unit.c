@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the tests of the protocol layer:
+ * Run the tests of the protocol layer:
  *
  *	unit [--first] [--seed N] [--streams N] [NAME...]
  *

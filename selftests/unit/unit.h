@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A test is a function; its first unmet expectation ends it, as
- * KUNIT_ASSERT_* does. unit.c runs them all and prints TAP.
+ * A test is a function, which ends at its first unmet expectation, like KUNIT_ASSERT_*.
+ * unit.c runs all tests and prints TAP.
  */
 #ifndef _UNIT_H
 #define _UNIT_H
@@ -18,7 +18,7 @@ struct unit_test {
 
 #define UNIT_TEST(function)	{ .name = #function, .run = function }
 
-/* Each ends with an empty entry. */
+/* An empty entry ends each table. */
 extern const struct unit_test vector_tests[];
 extern const struct unit_test crc_tests[];
 extern const struct unit_test edge_tests[];
@@ -41,10 +41,10 @@ void __noreturn __printf(6, 7)
 unit_octets_differ(const char *file, int line, const u8 *expected,
 		   const u8 *seen, size_t len, const char *what, ...);
 
-/* Printed together with any error from here on; NULL for nothing. */
+/* Set text that is printed with later errors; NULL: none. */
 void __printf(1, 2) unit_context(const char *what, ...);
 
-/* Shown during a long test. */
+/* Show the progress of a long test. */
 void unit_progress(u32 done, u32 all);
 
 #define EXPECT_EQ(expected, seen, ...) do {				\

@@ -2,11 +2,10 @@
 /*
  * First process of the guest, alone in its initramfs with a few modules.
  *
- * Mounts the host's file system as root (read-only; what the guest writes is in
- * memory), runs one command with its output on two virtio ports, and reports on
- * a third how it ended. C rather than a shell script because the command's
- * arguments may contain any octet, and because its last output must have
- * reached the host before the power goes off.
+ * It mounts the host's file system as root (read-only; writes stay in memory), runs one
+ * command with its output on two virtio ports, and reports the end on a third. It is in
+ * C because the command's arguments may contain any octet, and the last output must
+ * reach the host before the power goes off.
  *
  * "run" puts these files beside it: modules (names, in order), args and env
  * (NUL-terminated strings), cwd, base (the host's directory that is the root, if
@@ -29,7 +28,7 @@
 
 #define P9_OPTIONS "trans=virtio,version=9p2000.L,msize=512000"
 
-/* Ports of the one virtio-serial device, numbered by run. */
+/* Ports of the one virtio-serial device, as numbered by run. */
 #define PORT_OUT "/dev/vport%dp1"
 #define PORT_ERR "/dev/vport%dp2"
 #define PORT_STATUS "/dev/vport%dp3"
@@ -48,7 +47,7 @@ static int status_port = -1;
 
 static void drain(int port)
 {
-	/* Writable means that the host has received what was written before. */
+	/* A port is writable once the host has received the earlier output. */
 	struct pollfd p = { .fd = port, .events = POLLOUT };
 
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
@@ -66,7 +65,7 @@ static void leave(const char *fmt, ...)
 		drain(status_port);
 	}
 	sync();
-	/* QEMU runs with -no-reboot: this is the fastest way to end it. */
+	/* With QEMU's -no-reboot this is the fastest way to end it. */
 	reboot(RB_AUTOBOOT);
 	_exit(1);
 }
@@ -123,8 +122,8 @@ static void load_modules(void)
 }
 
 /*
- * The host announces its ports some time after the driver is loaded. Their number is that
- * of the device in the order of discovery, which differs on s390x.
+ * The host announces its ports a while after the driver is loaded. Their name has the
+ * device's number in the order of discovery, which differs on s390x.
  */
 static int open_port(const char *format, int flags)
 {
@@ -184,7 +183,10 @@ static void enter_root(void)
 	chmod("/root/run/lock", 01777);
 
 	for (i = 0; i + 1 < binds.n; i += 2) {
-		/* From the lower root: /run and similar ones are new in the upper one. */
+		/*
+		 * Take it from the lower root: /run and similar folders are new in the
+		 * upper one.
+		 */
 		snprintf(source, sizeof(source), "/lower%s", binds.v[i]);
 		snprintf(path, sizeof(path), "/root%s", binds.v[i + 1]);
 		must_mount(source, path, NULL, MS_BIND, NULL);
@@ -206,7 +208,7 @@ static void set_up_system(void)
 		const char *path;
 		const char *text;
 	} settings[] = {
-		/* A guest that hangs has to report where. */
+		/* If the guest hangs, report where. */
 		{ "/proc/sys/kernel/hung_task_timeout_secs", "60" },
 		{ "/proc/sys/kernel/hung_task_warnings", "-1" },
 		{ "/proc/sys/kernel/printk_ratelimit", "0" },
@@ -243,7 +245,7 @@ static pid_t spawn(const struct list *args, const struct list *env,
 	return -1;
 }
 
-/* Move what can be moved now; never wait. */
+/* Move all octets that can be moved now; never wait. */
 static void pump(struct relay *r)
 {
 	ssize_t n;
@@ -287,8 +289,8 @@ static int reap(pid_t command, int *status)
 }
 
 /*
- * A background process that keeps a pipe open does not keep the guest up: when
- * the command ends the guest ends, after all that is in the pipes by then.
+ * When the command ends, the guest ends, after all octets that are in the pipes by
+ * then. A background process that keeps a pipe open does not delay that.
  */
 static int wait_and_relay(pid_t command, int children, struct relay *relays,
 			  int n)
@@ -396,8 +398,8 @@ int main(void)
 	dprintf(status_port, "exit %d\n", status);
 
 	/*
-	 * Sockets that the command has not closed are closed while the kernel's
-	 * messages are still watched.
+	 * Sockets that the command left open are closed while the kernel's messages are
+	 * still read.
 	 */
 	kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)

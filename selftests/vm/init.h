@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Shared by the first processes of both kinds of guests, init.c and
- * debug/init.c.
- */
+/* Shared by the first processes of both kinds of guests, init.c and debug/init.c. */
 #ifndef _MPA_VM_INIT_H
 #define _MPA_VM_INIT_H
 
@@ -43,7 +40,7 @@ static char *slurp(const char *path, size_t *len)
 	return data;
 }
 
-/* NUL-terminated strings, as a list that ends with NULL. */
+/* Read NUL-terminated strings, as a list that ends with NULL. */
 static struct list read_list(const char *path)
 {
 	struct list list = { .v = calloc(1, sizeof(char *)) };
@@ -64,7 +61,7 @@ static void try_mount(const char *type, const char *where)
 	mount(type, where, type, 0, NULL);
 }
 
-/* File systems that a kernel lacks are skipped. */
+/* Mount the common file systems; skip those that the kernel lacks. */
 static void mount_common(void)
 {
 	try_mount("devpts", "/dev/pts");
@@ -94,7 +91,7 @@ static void loopback_up(void)
 	close(fd);
 }
 
-/* In the command's process. */
+/* Become the command, in its process. */
 static void run_command(const struct list *args, const struct list *env,
 			const char *cwd)
 {
@@ -109,7 +106,7 @@ static void run_command(const struct list *args, const struct list *env,
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
-/* As in a shell. */
+/* Return: the exit status, as in a shell. */
 static int exit_status(int status)
 {
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

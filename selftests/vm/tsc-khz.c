@@ -11,7 +11,7 @@ struct pair {
 	uint64_t ns;
 };
 
-/* Read both clocks at one moment: the best of several attempts. */
+/* Read both clocks at the same time: take the best of several attempts. */
 static struct pair now(void)
 {
 	struct pair pair = { 0, 0 };

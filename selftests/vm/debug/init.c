@@ -2,9 +2,9 @@
 /*
  * First process of the debug kernel.
  *
- * Mounts the host's files as root (what is written stays in memory), runs one
- * command with its output on two serial lines, lets kmemleak look for leaks,
- * and stores the result in a file on the host.
+ * It mounts the host's files as root (writes stay in memory), runs one command with its
+ * output on two serial lines, has kmemleak look for leaks, and stores the result in a
+ * file on the host.
  *
  * run puts into the host's directory $mpa_work: args and environment
  * (NUL-terminated strings), cwd, modules (the kernel's own), rw (directories
@@ -95,7 +95,7 @@ static void enter_root(const char *work)
 	struct list rw, modules;
 	size_t i;
 
-	/* The host's root is mounted read-only, and /run exists there. */
+	/* The host's root is read-only, and has /run. */
 	must_mount("tmpfs", "/run", "tmpfs", 0, "size=75%");
 	must_mount("lower", "/run/lower", "hostfs", MS_RDONLY, "/");
 	mkdir("/run/upper", 0755);
@@ -111,7 +111,7 @@ static void enter_root(const char *work)
 	mkdir("run/lock", 0755);
 	chmod("run/lock", 01777);
 	must_mount("work", "run/mpa", "hostfs", 0, work);
-	/* UML restarts on a reboot. */
+	/* On a reboot UML starts again. */
 	if (open("run/mpa/booted", O_CREAT | O_EXCL | O_CLOEXEC, 0644) < 0)
 		die("the command has rebooted");
 
@@ -213,9 +213,9 @@ static double uptime(void)
 }
 
 /*
- * kmemleak computes an object's checksum in one scan, and reports it in a later
- * one if the sum is unchanged and the object a second old. A third scan checks
- * again what the second found.
+ * kmemleak computes an object's checksum in one scan. A later scan reports the object
+ * if the sum is unchanged and the object is a second old. A third scan checks objects
+ * that the second found.
  */
 static void find_leaks(double start)
 {
@@ -272,7 +272,7 @@ int main(void)
 	} while (pid != command);
 	say("ends with %d", status);
 
-	/* Remaining processes would keep their sockets, and the pipes, open. */
+	/* Remaining processes would keep sockets and pipes open. */
 	kill(-1, SIGKILL);
 	while (wait(NULL) > 0)
 		;

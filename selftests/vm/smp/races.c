@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Everything at once on two processors: at both ends of a connection two threads send,
- * two receive and one reads and sets options, until the connection ends in one of several
- * ways meanwhile. What arrives must be right; run reports the kernel's complaints.
+ * two receive, and one reads and sets options, until the connection ends in one of
+ * several ways. Received octets must be right; run reports the kernel's complaints.
  *
  *	races SECONDS
  */
@@ -16,13 +16,13 @@
 
 #include "mpa_test.h"
 
-/* How a connection ends. */
+/* Ways to end a connection. */
 enum ending {
-	SHUT_WRITE,	/* all that was sent arrives */
-	SHUT_BOTH,	/* while all threads use it */
-	CLOSED,		/* one end, with records unread */
-	RESET,		/* one end, at once */
-	STARTUP,	/* at some point in startup */
+	SHUT_WRITE,	/* all sent octets arrive */
+	SHUT_BOTH,	/* shutdown(2) while all threads are active */
+	CLOSED,		/* one end, with unread records */
+	RESET,		/* one end, with a RST */
+	STARTUP,	/* at some time during startup */
 	ENDINGS
 };
 
@@ -66,7 +66,7 @@ static void set(int *flag)
 	__atomic_store_n(flag, 1, __ATOMIC_RELAXED);
 }
 
-/* Only an end that is cut off may see an error. */
+/* Only an end that is cut off may report an error. */
 static void ended(struct end *end, const char *what, ssize_t n)
 {
 	if (end->ending == SHUT_WRITE)
@@ -169,7 +169,7 @@ static void run_for(int ms)
 	poll(NULL, 0, ms);
 }
 
-/* Both ends are closed while frames and work items are in progress. */
+/* Close both ends while frames and work items are in progress. */
 static void abandon_startup(unsigned int n)
 {
 	int fd[2], i;
@@ -183,7 +183,7 @@ static void abandon_startup(unsigned int n)
 	    mpa_start(fd[1], MPA_ROLE_RESPONDER, 0) ||
 	    (mpa_start(fd[0], MPA_ROLE_INITIATOR, 0) && errno != EINPROGRESS))
 		fail("no start: %s", strerror(errno));
-	/* A little later each time. */
+	/* Close a little later each time. */
 	for (i = n % 64; i; i--)
 		so_error(fd[0]);
 	close(fd[n / 2 % 2]);
@@ -209,7 +209,7 @@ static void run_round(unsigned int n, unsigned long *records)
 		fail("no connection: %s", strerror(errno));
 		return;
 	}
-	/* A responder sends nothing before it has received. */
+	/* A responder must receive before it may send. */
 	if (send(fd[0], record_of(1), 1, 0) != 1 ||
 	    recv(fd[1], &octet, 1, 0) != 1)
 		fail("no first record: %s", strerror(errno));
@@ -230,7 +230,7 @@ static void run_round(unsigned int n, unsigned long *records)
 			join(&ends[i], 0, 1);
 			shutdown(fd[i], SHUT_WR);
 		}
-		/* Up to the end of what was sent. */
+		/* Read up to the end of the sent octets. */
 		for (i = 0; i < 2; i++) {
 			join(&ends[i], 2, 3);
 			set(&ends[i].stop);

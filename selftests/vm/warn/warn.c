@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A module that makes the kernel complain, to check that the guest's watcher notices. */
+/* A module that makes the kernel complain, to check that run reports it. */
 #include <linux/delay.h>
 #include <linux/module.h>
 #include <linux/preempt.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the protocol layer uses of the kernel's header of this name. */
+/* The parts of the kernel's header that the protocol layer uses. */
 #ifndef _UNIT_LINUX_KERNEL_H
 #define _UNIT_LINUX_KERNEL_H
 
 #include <linux/types.h>
 
-/* As in the kernel, comparing the addresses rejects mixed types. */
+/* As in the kernel, the comparison of addresses rejects mixed types. */
 #define min(a, b) ({						\
 	__typeof__(a) _min_a = (a);				\
 	__typeof__(b) _min_b = (b);				\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The kernel's names for types, in user space. */
+/* The kernel's type names, in user space. */
 #ifndef _UNIT_LINUX_TYPES_H
 #define _UNIT_LINUX_TYPES_H
 

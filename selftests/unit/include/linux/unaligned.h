@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Octet by octet, so that it is right on every machine. */
+/* Access octet by octet, which is right on every machine. */
 #ifndef _UNIT_LINUX_UNALIGNED_H
 #define _UNIT_LINUX_UNALIGNED_H
 

@@ -25,7 +25,7 @@ static int seconds = 300;
 module_param(seconds, int, 0);
 MODULE_PARM_DESC(seconds, "how long hung_task hangs");
 
-/* Hides values from the compiler, which would see through the errors. */
+/* Hide values from the compiler, which would detect the errors. */
 static volatile int one = 1, big = 40, sink;
 
 static void nothing(void)
@@ -249,7 +249,7 @@ static int run_for_ever(void *unused)
 	return 0;
 }
 
-/* Nothing holds a reference on the module while this runs. */
+/* Run without a reference to the module. */
 static void outlive(void)
 {
 	kthread_run(run_for_ever, NULL, "outlive");
@@ -261,7 +261,7 @@ static int raise_flag(void *flag)
 	return 0;
 }
 
-/* Not an error: complains if a busy task keeps its processor from others. */
+/* No error: complain if a busy task keeps its processor from other tasks. */
 static void preempted(void)
 {
 	unsigned long end = jiffies + 10 * HZ;

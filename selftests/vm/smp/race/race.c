@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A race of two processors on one variable, for KCSAN: insmod race.ko. With
- * marked=1 the same without a race.
+ * A race of two processors on one variable, for KCSAN: insmod race.ko. With marked=1
+ * there is no race.
  */
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
