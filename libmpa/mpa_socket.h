@@ -21,7 +21,7 @@
 #include <linux/mpa.h>
 #include <netdb.h>
 #include <netinet/in.h>
-/* This header and linux/tcp.h exclude each other. */
+/* Do not include both this header and linux/tcp.h. */
 #ifndef _LINUX_TCP_H
 #include <netinet/tcp.h>
 #endif
@@ -37,9 +37,9 @@
 extern "C" {
 #endif
 
-#define MPA_SOCKET_BACKLOG	1024	/* of mpa_socket_listen() */
+#define MPA_SOCKET_BACKLOG	1024	/* backlog of mpa_socket_listen() */
 
-/* Internal, from here to the next such line. */
+/* Internal, up to the next such line. */
 
 static inline long long mpa_socket_now_(void)
 {
@@ -49,7 +49,7 @@ static inline long long mpa_socket_now_(void)
 	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* In ms, or -1 */
+/* Return: ms, or -1. */
 static inline int mpa_socket_left_(long long until)
 {
 	long long left;
@@ -60,7 +60,7 @@ static inline int mpa_socket_left_(long long until)
 	return left > 0 ? (int)left : 0;
 }
 
-/* Wait for the end of connect() or MPA_START. Returns SO_ERROR. */
+/* Wait for the end of connect() or MPA_START. Return: SO_ERROR. */
 static inline int mpa_socket_finish_(int fd, long long until)
 {
 	struct pollfd room = { fd, POLLOUT, 0 };
@@ -137,8 +137,8 @@ static inline int mpa_socket_attach(int fd)
  * @flags:	MPA_START_*
  * @timeout_ms:	timeout for the peer's frame; 0: the administrator's setting
  *
- * For a non-blocking socket it fails with EINPROGRESS: see mpa(7). For other
- * parameters, such as private data, use struct mpa_start.
+ * On a non-blocking socket it fails with EINPROGRESS: see mpa(7). For other parameters,
+ * such as private data, use struct mpa_start.
  *
  * Return: 0, or -1 with errno.
  */
@@ -149,7 +149,7 @@ static inline int mpa_socket_start(int fd, unsigned int role, unsigned int flags
 
 	memset(&start, 0, sizeof(start));
 	start.role = (__u8)role;
-	/* A responder of revision 2 serves revision 1 as well. */
+	/* A responder with revision 2 also accepts revision 1. */
 	start.revision = role == MPA_ROLE_RESPONDER ||
 			 flags & (MPA_START_ENHANCED | MPA_START_P2P) ? 2 : 1;
 	start.flags = flags;
@@ -172,7 +172,7 @@ static inline int mpa_socket_connect_one_(const struct addrinfo *to, unsigned in
 	mode = fcntl(fd, F_GETFL);
 	if (mode < 0 || fcntl(fd, F_SETFL, mode | O_NONBLOCK) < 0 ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
-	    /* Before connect(): attaching fails once the peer has closed. */
+	    /* Attach before connect(): attaching fails once the peer has closed. */
 	    mpa_socket_attach(fd))
 		return mpa_socket_close_(fd);
 	if (connect(fd, to->ai_addr, to->ai_addrlen) &&
@@ -194,8 +194,8 @@ static inline int mpa_socket_connect_one_(const struct addrinfo *to, unsigned in
  * @host:	name or address
  * @port:	number or name
  * @flags:	MPA_START_*
- * @timeout_ms:	for TCP and MPA together, and all addresses; -1: no limit for TCP, and the
- *		administrator's for MPA. The lookup of the name is not included
+ * @timeout_ms:	for TCP and MPA together, and all addresses, without the name's lookup;
+ *		-1: no limit for TCP, the administrator's setting for MPA
  *
  * Tries each address of the host until one answers. Sets TCP_NODELAY.
  *
@@ -232,7 +232,7 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 	struct addrinfo *all = mpa_socket_resolve_(host ? host : "::", port, AI_PASSIVE);
 	int one = 1, off = 0, fd = -1, err;
 
-	/* The kernel has no IPv6. */
+	/* Try IPv4: the kernel has no IPv6. */
 	if (!all && !host)
 		all = mpa_socket_resolve_(NULL, port, AI_PASSIVE);
 	if (!all)
@@ -244,7 +244,7 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 	}
 	if (fd >= 0 && !host && all->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	/* Before listen(): otherwise an early client would get plain TCP. */
+	/* Attach before listen(): otherwise an early client would get plain TCP. */
 	if (fd >= 0 &&
 	    (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
 	     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) ||
@@ -259,8 +259,8 @@ static inline int mpa_socket_listen(const char *host, const char *port, unsigned
 }
 
 /**
- * mpa_socket_accept() - accept a connection; skips those that have already ended
- * @listener:	of mpa_socket_listen()
+ * mpa_socket_accept() - accept a connection; skip connections that have already ended
+ * @listener:	returned by mpa_socket_listen()
  *
  * Its first mpa_socket_receive() waits for the peer's request.
  *
@@ -283,7 +283,7 @@ static inline int mpa_socket_accept(int listener)
 /**
  * mpa_socket_send() - send a record
  * @fd:		the socket
- * @record:	its octets
+ * @record:	octets of the record
  * @len:	number of octets, 1 to MPA_ULPDU_MAX
  *
  * Return: @len, or -1 with errno. There is no SIGPIPE.
@@ -296,10 +296,10 @@ static inline ssize_t mpa_socket_send(int fd, const void *record, size_t len)
 /**
  * mpa_socket_receive() - receive octets of one record, verified
  * @fd:		the socket
- * @buf:	for them
- * @size:	of @buf; the next call returns octets that do not fit
- * @info:	NULL, or for the place of the record, and whether this is its end
- *		(MPA_RECVINFO_LAST): set MPA_RECVINFO to 1 first
+ * @buf:	buffer
+ * @size:	size of @buf; the next call returns the other octets
+ * @info:	NULL, or set to the record's place in the stream, with MPA_RECVINFO_LAST
+ *		at the record's end: set MPA_RECVINFO to 1 first
  *
  * Return: number of octets; 0: the peer closed after a complete record; -1 with errno.
  */
@@ -380,7 +380,7 @@ static inline const char *mpa_socket_strerror(int fd, int err)
 	case EMSGSIZE:
 		return "a record has 1 to 64768 octets, with MPA_OVERSIZE 0 at most MPA_MULPDU";
 	case ENOENT:
-		/* If there is a socket, MPA is loaded, and ENOENT has another reason. */
+		/* With a socket MPA is loaded, so ENOENT has another reason. */
 		return fd < 0 ? "the kernel has no mpa: modprobe mpa, as root" : strerror(err);
 	case ENOBUFS:
 		return code == MPA_ERR_IRD ? "the peer wants more inbound RDMA Reads" :

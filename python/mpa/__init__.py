@@ -10,8 +10,9 @@
     with mpa.create_server(("", 4242)) as server:
         conn = server.accept()
 
-Records have 1 to 64768 octets. A damaged one is never returned: recv() raises Damaged.
-attach() and start() do the same for a socket of your own. TufConnection is for TUF.
+Records have 1 to 64768 octets. A damaged record is never returned: recv() raises
+Damaged. attach() and start() do the same for a socket of your own. TufConnection is for
+TUF.
 
 With asyncio there are streams whose items are records:
 
@@ -24,8 +25,8 @@ With asyncio there are streams whose items are records:
         await server.serve_forever()
 
 Timeouts are as for sockets: settimeout(None) waits forever, 0 never waits and raises
-BlockingIOError, anything else raises Timeout after that many seconds. Every error is
-an OSError with its errno. Threads may share a connection: records stay whole.
+BlockingIOError, another number raises Timeout after these seconds. Every error is an
+OSError with its errno. Threads may share a connection: records stay whole.
 
 Needs Linux with the module mpa, and Python 3.9 or later.
 python.rst has examples: it is in Documentation/networking/mpa of the sources, and

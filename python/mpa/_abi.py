@@ -12,15 +12,15 @@ Octets = Union[bytes, bytearray, memoryview]
 
 TCP_ULP = 31
 SOL_MPA = 289
-ULPDU_MAX = 64768           # octets of a record of MPA
-TUF_ULPDU_MAX = 65528       # of TUF
+ULPDU_MAX = 64768           # longest record of MPA
+TUF_ULPDU_MAX = 65528       # longest record of TUF
 PRIVATE_DATA_MAX = 512
-ENHANCED_PRIVATE_MAX = 508  # with revision 2
+ENHANCED_PRIVATE_MAX = 508  # private data with revision 2
 DEPTH_BY_USER = 0x3fff      # IRD, ORD: not negotiated by MPA
-RECV_BATCH_MAX = 1024       # records that one call returns
-SEGMENT_OFF = -1            # one send is one record
+RECV_BATCH_MAX = 1024       # most records in one call
+SEGMENT_OFF = -1            # a send is one record
 SEGMENT_FILL = 0            # sends are split into records that fill segments
-MORE_FOLLOW = socket.MSG_MORE | socket.MSG_EOR     # flags: end of a record, more follow
+MORE_FOLLOW = socket.MSG_MORE | socket.MSG_EOR  # flags: end of a record, and more follow
 
 (MPA_START, MPA_INFO, MPA_PEER, MPA_MULPDU, MPA_ACCEPT, MPA_REJECT, MPA_SEGMENT,
  MPA_PACKING, MPA_OVERSIZE) = range(1, 10)
@@ -34,7 +34,7 @@ OPTION_MAX = 1024          # limit of Python's getsockopt(); structs may grow
 IOV_MAX = 1024
 U32_MAX = 0xffffffff
 
-# The structs of the first release. Newer kernels may append fields.
+# Structs as in the first release. Newer kernels may append fields.
 START = struct.Struct("=BBHIHHI16x")
 REPLY = struct.Struct("=HHHH24x")
 PEER = struct.Struct("=BBHHHI20x")
@@ -61,7 +61,8 @@ class State(enum.IntEnum):
 
 
 class Code(enum.IntEnum):
-    """Why MPA stopped: enum mpa_error, RFC 5044 section 8, RFC 6581 section 8."""
+    """Why MPA stopped: enum mpa_error, with the codes of RFC 5044 section 8 and RFC
+    6581 section 8."""
     NONE, TCP, CRC, MARKER, STARTUP, LOCAL, IRD, RTR = range(8)
 
 
@@ -79,12 +80,12 @@ class InfoFlags(enum.IntFlag):
 
 
 class PeerFlags(enum.IntFlag):
-    """Peer.flags: those of the peer's startup frame."""
+    """Peer.flags: flags of the peer's startup frame."""
     MARKERS, CRC, REJECTED, ENHANCED = 0x80, 0x40, 0x20, 0x10
 
 
 class Tuf(enum.IntEnum):
-    """How a direction is framed: enum tuf_mode."""
+    """The framing of a direction: enum tuf_mode."""
     OFF, ALIGN, MARKERS, SEGMENTS = range(4)
 
 
@@ -105,10 +106,10 @@ class Peer:
 class Record:
     """A record and its place in the peer's stream: struct mpa_recvinfo."""
     data: bytes
-    position: int           # octets of the stream before it, framing included
+    position: int           # octets of the stream before the record, framing included
     order: Optional[int]    # number of earlier records; None: unknown after a gap
-    edge: int               # everything before this position was returned
-    placed: bool            # octets before it are still missing
+    edge: int               # all octets before this position were returned
+    placed: bool            # octets before the record are still missing
     length: int
 
 
@@ -171,6 +172,6 @@ class TufInfo:
 
 
 def unpacked(layout: struct.Struct, octets: bytes) -> Tuple[Any, ...]:
-    """The fields; those that an older kernel lacks are 0."""
+    """Unpack the struct; fields that an older kernel lacks are 0."""
     fields: Tuple[Any, ...] = layout.unpack_from(octets.ljust(layout.size, b"\0"))
     return fields

@@ -17,7 +17,8 @@ from ._errors import Damaged, LongRecord, Lost, NotMpa, Timeout, TooMany
 from ._sockets import Connection, Listener, Records, create_server
 from ._start import attach, finish, start_nowait, start_request
 
-# Octets queued in a writer: drain() waits above the first limit, until the second
+# drain() waits if a writer has more octets queued than the first limit, until they are
+# down to the second.
 WAITING_HIGH, WAITING_LOW = 1 << 18, 1 << 16
 TURNS = 64                         # records in a row before other tasks run
 
@@ -68,11 +69,11 @@ class RecordReader:
         return await self._read(self._stream.conn.recv, None)
 
     async def read_info(self) -> Optional[Record]:
-        """The next record and its place in the stream, as recv_info()."""
+        """The next record and its place in the stream, like recv_info()."""
         return await self._read(self._stream.conn.recv_info, None)
 
     async def read_batch(self, most: int = 64) -> List[bytes]:
-        """All records that have arrived, as recv_batch(); [] at the end."""
+        """All records that have arrived, like recv_batch(); [] at the end."""
         return await self._read(lambda: self._stream.conn.recv_batch(most), [])
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -110,8 +111,8 @@ class RecordReader:
 class RecordWriter:
     """Sends records on a connection: write(), then await drain().
 
-    Records that the socket does not accept at once are queued here. A responder's
-    records wait for the initiator's first one (RFC 5044 section 7.1.2).
+    Records that the socket does not accept at once are queued. A responder's records
+    wait for the initiator's first one (RFC 5044 section 7.1.2).
     """
 
     def __init__(self, stream: _Stream) -> None:
@@ -125,7 +126,7 @@ class RecordWriter:
 
     @property
     def connection(self) -> Any:
-        """The underlying Connection, for info(), peer() and options."""
+        """The underlying Connection: for info(), peer() and options."""
         return self._stream.conn
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -168,7 +169,7 @@ class RecordWriter:
             self._flush()
 
     async def drain(self) -> None:
-        """Wait until the queue is short enough."""
+        """Wait until the queue is short."""
         if not self._error and self._octets > WAITING_HIGH:
             done = self._stream.loop.create_future()
             self._drainers.add(done)
@@ -193,7 +194,7 @@ class RecordWriter:
             self._flush()
 
     def abort(self) -> None:
-        """Close at once, with a reset; queued records are dropped."""
+        """Close at once, with a RST; queued records are dropped."""
         self._stream.closing = True
         self._drop()
         if not self._stream.closed.done():
@@ -203,7 +204,7 @@ class RecordWriter:
             self._stream.finish()
 
     async def wait_closed(self) -> None:
-        """Wait until close() is done; raises if records could not be sent."""
+        """Wait until close() is complete; raises if records could not be sent."""
         await asyncio.shield(self._stream.closed)
         if self._error:
             raise self._error
@@ -217,7 +218,7 @@ class RecordWriter:
         try:
             while self._queue:
                 record = self._queue[0]
-                # Further records form a batch with it.
+                # Later records form a batch with this one.
                 sent = stream.conn.send_some(
                     record, MORE_FOLLOW if len(self._queue) > 1 else 0)
                 self._octets -= sent
@@ -254,13 +255,13 @@ class RecordWriter:
 
 
 def streams(conn: Records) -> Tuple[RecordReader, RecordWriter]:
-    """A reader and a writer for a connection, in the running event loop."""
+    """Return a reader and a writer for a connection, in the running event loop."""
     stream = _Stream(conn)
     return RecordReader(stream), RecordWriter(stream)
 
 
 async def _connected(host: str, port: int, family: int) -> socket.socket:
-    """A TCP connection to the first address that answers."""
+    """Open a TCP connection to the first address that answers."""
     loop = asyncio.get_running_loop()
     failed: OSError = OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
     for found, kind, proto, _, address in await loop.getaddrinfo(
@@ -285,8 +286,8 @@ async def open_connection(host: Optional[str] = None, port: int = 0,
                           **options: Any) -> Tuple[RecordReader, RecordWriter]:
     """Connect and start as the initiator. options are those of start(), without manual.
 
-    Instead of host and port, pass a connected socket as sock; the streams then own
-    it. family limits the addresses, as in socket.AF_INET6.
+    In place of host and port, pass a connected socket as sock; the streams then own it.
+    family limits the addresses, for instance to socket.AF_INET6.
     """
     if options.get("manual"):
         raise ValueError("manual: use Connection.connect() in a thread, and streams()")
@@ -314,7 +315,7 @@ async def open_connection(host: Optional[str] = None, port: int = 0,
     return streams(Connection(sock))
 
 
-# Errors that a peer or the network can cause: log a line without a traceback.
+# For errors that a peer or the network can cause, log a line without a traceback.
 _PEERS_DOING = (Lost, NotMpa, Timeout, Damaged, TooMany)
 _log = logging.getLogger("mpa")
 
@@ -358,18 +359,18 @@ class Server:
             self._closed.set_result(None)
 
     def close_clients(self) -> None:
-        """Cancel the callbacks' tasks, which resets the connections."""
+        """Cancel the callbacks' tasks; this resets the connections."""
         for task in self._tasks:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until it is closed and all callbacks have returned."""
+        """Wait until the server is closed and all callbacks have returned."""
         await asyncio.shield(self._closed)
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def serve_forever(self) -> None:
-        """Serve until cancelled; open connections are then reset."""
+        """Serve until cancelled; then reset open connections."""
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -388,7 +389,7 @@ class Server:
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as err:
-                # Out of files or memory: wait until connections end.
+                # There are no more files, or no memory: wait until connections end.
                 self._loop.call_exception_handler(
                     {"message": "mpa: accept() failed, trying again in a second",
                      "exception": err})
@@ -423,9 +424,8 @@ async def start_server(callback: Callback, host: Optional[str] = None, port: int
 
     A connection is closed when its callback returns. If the callback raises an error
     that the peer or the network caused, the logger "mpa" gets a warning; other
-    exceptions go to the loop's exception handler. options are those of
-    create_server(), without manual. Instead of host and port, sock is one that is
-    bound.
+    exceptions go to the loop's exception handler. options are those of create_server(),
+    without manual. In place of host and port, pass a bound socket as sock.
     """
     if options.get("manual"):
         raise ValueError("manual: use create_server() in a thread, and streams()")

@@ -15,7 +15,7 @@ from ._abi import (INFO, MPA_INFO, MPA_PEER, OPTION_MAX, PEER, SOL_MPA, Code, In
 class MpaError(OSError):
     """An error of MPA or TUF; errno is the kernel's."""
     sent = 0        # send_many(): number of records that were accepted
-    address: Any = None     # the peer's, if a connection raised the error
+    address: Any = None     # the peer's address, if a connection raised the error
 
 
 class NotLoaded(MpaError):
@@ -28,7 +28,8 @@ class Refused(MpaError, ConnectionRefusedError):
 
 
 class NotMpa(MpaError):
-    """The peer's startup frame is malformed: not MPA, the same role, another revision."""
+    """The peer's startup frame is not MPA, is malformed, or has the same role or
+    another revision."""
 
 
 class Timeout(MpaError, TimeoutError):
@@ -40,7 +41,7 @@ class Lost(MpaError, ConnectionError):
 
 
 class Busy(MpaError):
-    """MPA cannot start: octets are unread, or another thread is in a call."""
+    """MPA cannot start: there are unread octets, or another thread is in a call."""
 
 
 class TooMany(MpaError):
@@ -48,7 +49,7 @@ class TooMany(MpaError):
 
 
 class Disagreed(MpaError):
-    """Revision 2: no agreement on IRD (ENOBUFS) or RTR (EOPNOTSUPP); see code."""
+    """Revision 2: the ends do not agree on IRD (ENOBUFS) or RTR (EOPNOTSUPP); see code."""
     code = int(Code.NONE)
 
 
@@ -59,8 +60,8 @@ class LongRecord(MpaError):
 class Damaged(MpaError):
     """Receiving has stopped: a record is damaged, or the stream ends inside one.
 
-    code is a Code, position the stream position of the record. All records that were
-    received before it are valid. Sending still works, so the peer can be informed.
+    code is a Code, position the record's stream position. All earlier records are
+    valid. Sending still works, so the peer can be informed.
     """
     code = int(Code.NONE)
     position = 0
@@ -113,7 +114,7 @@ def read_peer(sock: socket.socket) -> Optional[Peer]:
 
 
 def _printable(octets: bytes) -> str:
-    """Text unchanged, anything else in hexadecimal digits."""
+    """Return octets as text if they are UTF-8, otherwise as hexadecimal digits."""
     with contextlib.suppress(UnicodeDecodeError):
         text = octets.decode()
         if text.isprintable():
@@ -122,7 +123,7 @@ def _printable(octets: bytes) -> str:
 
 
 def explained(err: OSError, sock: socket.socket, what: str) -> OSError:
-    """The exception that describes an error of a call."""
+    """Return the exception that describes the error of a call."""
     if isinstance(err, (MpaError, BlockingIOError, InterruptedError)):
         return err
     if isinstance(err, socket.timeout) and err.errno is None:

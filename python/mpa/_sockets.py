@@ -57,9 +57,9 @@ class _Option:
 
 
 class Records:
-    """Records over a socket: the base of connections with MPA and with TUF.
+    """Records on a socket: the base of connections with MPA and with TUF.
 
-    sock is the socket; its other methods may be used as well.
+    sock is the socket; its other methods may be used, too.
     """
     longest = ULPDU_MAX
     packing = _Option(MPA_PACKING, "packing: short records may share a segment",
@@ -77,7 +77,7 @@ class Records:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.peer_address: Any = None   # remains after the connection has ended
+        self.peer_address: Any = None   # kept after the connection has ended
         with contextlib.suppress(OSError):
             self.peer_address = sock.getpeername()
         self._options: Set[int] = set()
@@ -101,11 +101,11 @@ class Records:
         return self.sock.getsockopt(SOL_MPA, MPA_MULPDU)
 
     def fileno(self) -> int:
-        """For select and the like."""
+        """The descriptor, for select() and similar functions."""
         return self.sock.fileno()
 
     def getpeername(self) -> Any:
-        """The peer's address, as for a socket; peer_address remains after the end."""
+        """The peer's address, as for a socket. peer_address keeps it after the end."""
         return self.sock.getpeername()
 
     def getsockname(self) -> Any:
@@ -113,7 +113,7 @@ class Records:
         return self.sock.getsockname()
 
     def settimeout(self, seconds: Optional[float]) -> None:
-        """As for a socket: None waits forever, 0 never waits."""
+        """Set the timeout, as for a socket: None waits forever, 0 never waits."""
         self.sock.settimeout(seconds)
 
     def gettimeout(self) -> Optional[float]:
@@ -121,22 +121,22 @@ class Records:
         return self.sock.gettimeout()
 
     def shutdown(self, how: int = socket.SHUT_WR) -> None:
-        """Shut down a direction, sending by default: the peer's recv() returns None."""
+        """Shut down a direction, by default sending: the peer's recv() returns None."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
-        """Records that were sent are still transmitted, unless received ones are unread."""
+        """Close. Sent records are still transmitted, unless received records are unread."""
         self.sock.close()
 
     def _explained(self, err: OSError, what: str) -> OSError:
-        """The exception that describes an error of a call, and names the peer."""
+        """Return the exception that describes a call's error, with the peer's name."""
         made = explained(err, self.sock, what)
         if isinstance(made, MpaError):
             made.address = self.peer_address
         return made
 
     def send_some(self, octets: Octets, flags: int = 0) -> int:
-        """One send(); returns the octets accepted: all, unless segment is set."""
+        """Call send() once; return the octets accepted: all, unless segment is set."""
         try:
             return self.sock.send(octets, flags)
         except OSError as err:
@@ -149,7 +149,7 @@ class Records:
     def send(self, record: Octets, flags: int = 0) -> None:
         """Send a record, completely or not at all.
 
-        If segment is set, any number of octets is split into records.
+        If segment is set, the octets, of any number, are split into records.
         """
         sent = self.send_some(record, flags)
         if sent < len(record):
@@ -164,8 +164,8 @@ class Records:
     def send_many(self, records: Iterable[Octets]) -> int:
         """Send records as a batch, which is faster; returns their number.
 
-        If it fails, or the iterable raises, earlier records are sent; "sent" of the
-        exception is their number.
+        If it fails, or the iterable raises, earlier records are sent. The exception's
+        "sent" is their number.
         """
         sent = 0
         waiting: List[memoryview] = []
@@ -179,7 +179,7 @@ class Records:
                         sent += self._send_alike(batch, MORE_FOLLOW)
                     waiting.append(octets)
             finally:
-                # Empty if sending failed.
+                # It is empty if sending failed.
                 if waiting:
                     sent += self._send_alike(waiting, 0)
         except Exception as err:
@@ -188,7 +188,7 @@ class Records:
         return sent
 
     def _send_alike(self, records: List[memoryview], flags: int) -> int:
-        """Records of one length, in one call that the kernel splits."""
+        """Send records of one length, in one call that the kernel splits."""
         length = records[0].nbytes
         if len(records) == 1 or not 0 < length <= self.longest:
             self.send(records[0], flags)
@@ -205,7 +205,7 @@ class Records:
         return sent
 
     def sendfile(self, file: Any, offset: int = 0, count: Optional[int] = None) -> int:
-        """Send a file as records that fill segments, or as set by segment."""
+        """Send a file, as records that fill segments or are set by segment."""
         try:
             return self.sock.sendfile(file, offset, count)
         except OSError as err:
@@ -222,7 +222,7 @@ class Records:
         """Receive into a buffer; returns the number of octets, 0 at the end of the stream.
 
         A record longer than the buffer, or than nbytes, continues in the next call.
-        ULPDU_MAX octets suffice for any record.
+        ULPDU_MAX octets are enough for any record.
         """
         try:
             return self.sock.recv_into(buffer, nbytes)
@@ -245,7 +245,7 @@ class Records:
         raise MpaError(errno.ENOMSG, "recv_info: MPA_RECVINFO was switched off")
 
     def recv_batch(self, most: int = 64) -> List[bytes]:
-        """Complete records that have arrived, up to a maximum; [] at the end.
+        """All complete records that have arrived, up to a maximum; [] at the end.
 
         Waits only for the first one. The total is at most 256 KiB.
         """
@@ -279,7 +279,7 @@ class Records:
 
 
 def _pair(address: Tuple[Any, ...]) -> Tuple[str, int]:
-    """Host and port; addresses of IPv6 sockets have more fields."""
+    """Return host and port; addresses of IPv6 sockets have more fields."""
     if not isinstance(address, (tuple, list)) or len(address) < 2:
         raise TypeError(f"address is a pair (host, port), not {address!r}")
     return address[0], address[1]
@@ -391,12 +391,12 @@ class Listener:
 
     @property
     def address(self) -> Tuple[Any, ...]:
-        """Where it listens."""
+        """The listening address."""
         where: Tuple[Any, ...] = self.sock.getsockname()
         return where
 
     def fileno(self) -> int:
-        """For select and the like."""
+        """The descriptor, for select() and similar functions."""
         return self.sock.fileno()
 
     def settimeout(self, seconds: Optional[float]) -> None:
@@ -421,7 +421,7 @@ class Listener:
 
 
 def _bound(host: str, port: int, family: int, reuse_port: bool) -> socket.socket:
-    """A socket at an address."""
+    """Return a socket bound to an address."""
     dual = host == "" and family == 0 and socket.has_dualstack_ipv6()
     found, _, _, _, where = socket.getaddrinfo(
         host or None, port, socket.AF_INET6 if dual else family, socket.SOCK_STREAM, 0,
@@ -447,7 +447,7 @@ def create_server(address: Optional[Tuple[str, int]] = None, private: bytes = b"
     """Listen as the responder. options are those of start().
 
     The host "" means all addresses, of IPv6 and IPv4, or of one family, such as
-    socket.AF_INET. Revision 2 serves 1 as well. Instead of an address, pass a bound
+    socket.AF_INET. Revision 2 also accepts 1. In place of an address, pass a bound
     socket that does not listen yet as sock; the Listener then owns it.
     """
     if (address is None) == (sock is None):
@@ -459,7 +459,7 @@ def create_server(address: Optional[Tuple[str, int]] = None, private: bytes = b"
         assert where is not None
         sock = _bound(*where, family, reuse_port)
     try:
-        # Before listen(): otherwise an early client would get plain TCP.
+        # Attach before listen(): otherwise an early client would get plain TCP.
         attach(sock)
         start(sock, RESPONDER, private, **options)
         sock.listen(backlog)

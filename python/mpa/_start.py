@@ -15,7 +15,7 @@ from ._errors import MpaError, Timeout, explained
 
 
 def attach(sock: socket.socket, ulp: bytes = b"mpa") -> None:
-    """Attach MPA to a socket: connected, not connected yet, or before listen().
+    """Attach MPA to a socket, connected or not, but before listen().
 
     Until start() it remains a plain TCP socket.
     """
@@ -61,7 +61,7 @@ def _pack_start(role: int, private: bytes, *, markers: bool = False, crc: bool =
 
 
 def start_request(role: int, private: bytes, options: Dict[str, Any]) -> bytes:
-    """The argument of MPA_START. Raises an error for invalid options."""
+    """Return the argument of MPA_START. Raises an error for invalid options."""
     known = _pack_start.__kwdefaults__
     for name in options:
         if name not in known:
@@ -77,9 +77,9 @@ def is_manual(options: Dict[str, Any]) -> bool:
 
 def start_nowait(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
                  **options: Any) -> bool:
-    """Begin startup, with the options of start(); returns whether it is complete.
+    """Begin startup, with the options of start(); return whether it is complete.
 
-    If not, poll for POLLOUT (POLLIN as well with manual), then call finish(sock).
+    If not, poll for POLLOUT (with manual also for POLLIN), then call finish(sock).
     """
     request = start_request(role, private, options)
     # A blocking MPA_START keeps the interpreter's lock until the peer answers.
@@ -110,9 +110,9 @@ def start(sock: socket.socket, role: int = INITIATOR, private: bytes = b"",
           **options: Any) -> None:
     """Start MPA on an attached socket.
 
-    As INITIATOR it waits for the peer's reply, up to the socket's timeout; other
-    threads run meanwhile. As RESPONDER it returns at once: the first recv() waits for
-    the request. With DIRECT there is no startup.
+    An INITIATOR waits for the peer's reply, up to the socket's timeout; other threads
+    run meanwhile. A RESPONDER returns at once: the first recv() waits for the request.
+    With DIRECT there is no startup.
 
     private: up to 512 octets for the peer, which gets them with peer(); 508 with
         revision 2.

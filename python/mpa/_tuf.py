@@ -17,7 +17,7 @@ from ._start import attach
 class TufConnection(Records):
     """A connected socket with TUF: the program enables framing for each direction.
 
-    Before that, and after Tuf.OFF, "sock" sends and receives plain TCP.
+    Before framing, and after Tuf.OFF, "sock" sends and receives plain TCP.
     """
     longest = TUF_ULPDU_MAX
     __slots__ = ()
@@ -27,20 +27,21 @@ class TufConnection(Records):
         attach(sock, b"tuf")
 
     def key(self) -> bytes:
-        """The key of this end's stream, to send to the peer; it can be read once."""
+        """The key of this end's stream, which the peer needs; it can be read once."""
         return self.sock.getsockopt(SOL_MPA, TUF_TX_KEY, TUF_KEY_LEN)
 
     def frame_tx(self, mode: int = Tuf.ALIGN, key: Optional[bytes] = None, *,
                  period: int = 0, tell_emss: bool = False) -> None:
         """Frame each send() from now on; Tuf.OFF ends framing.
 
-        Without a key the one that key() returned is used.
+        The default key is the one that key() returned.
         """
         self._frame(TUF_TX, mode, key, period, TUF_TELL_EMSS * tell_emss)
 
     def frame_rx(self, mode: int = Tuf.ALIGN, key: Optional[bytes] = None, *,
                  period: int = 0) -> None:
-        """Octets not read yet are framed; key is the peer's. Tuf.OFF ends framing."""
+        """Receive framed records from the first unread octet on; key is the peer's.
+        Tuf.OFF ends framing."""
         self._frame(TUF_RX, mode, key, period, 0)
 
     def _frame(self, option: int, mode: int, key: Optional[bytes], period: int,
@@ -56,9 +57,9 @@ class TufConnection(Records):
                                   "TUF_RX") from None
 
     def exchange_keys(self) -> None:
-        """Frame both directions; the peer has to do the same at this position.
+        """Frame both directions. The peer has to do the same at this position.
 
-        Each end sends its key in plain TCP; everything after it is framed.
+        Each end sends its key in plain TCP; all later octets are framed.
         """
         self.sock.sendall(self.key())
         self.frame_tx()

@@ -17,7 +17,7 @@ pub enum Code {
     Local,
     Ird,
     Rtr,
-    /// A code of a newer module
+    /// A newer module's code
     Other(u8),
 }
 
@@ -42,9 +42,9 @@ impl From<u8> for Code {
 pub enum Error {
     /// The kernel has no mpa.
     NotLoaded(io::Error),
-    /// Nothing listens there, or the peer rejected the request.
+    /// Nothing listens at the address, or the peer rejected the request.
     Refused(io::Error),
-    /// The peer does not speak MPA, or not this revision, or has the same role.
+    /// The peer does not use MPA, or not this revision, or has the same role.
     NotMpa(io::Error),
     /// The ends do not agree on IRD, ORD or RTR.
     Disagreed(io::Error),

@@ -50,7 +50,7 @@ pub enum Role {
 /// How to start MPA; `Start::default()` suits most programs.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// 1: RFC 5044, 2: RFC 6581; None: the default of the role
+    /// 1: RFC 5044, 2: RFC 6581; None: the role's default
     pub revision: Option<u8>,
     /// Request markers from the peer; [`Connection::set_place`] needs them.
     pub markers: bool,
@@ -156,7 +156,7 @@ pub fn connect<A: ToSocketAddrs>(address: A) -> Result<Connection> {
     connect_with(address, &Start::default())
 }
 
-/// The same; a timeout applies to TCP as well, for each address.
+/// As connect(). A timeout also applies to TCP, for each address.
 pub fn connect_with<A: ToSocketAddrs>(address: A, how: &Start) -> Result<Connection> {
     let stream = match how.timeout {
         None => TcpStream::connect(address)?,
@@ -188,14 +188,14 @@ impl Connection {
     /// Sends a record.
     pub fn send(&self, record: &[u8]) -> Result<()> {
         let sent = self.told(sys::send(self.stream.as_raw_fd(), record))?;
-        // With set_segment() a send may be partial.
+        // With set_segment() a send may accept only a part.
         if sent < record.len() {
             return self.send(&record[sent..]);
         }
         Ok(())
     }
 
-    /// The next record; None: the peer closed orderly.
+    /// The next record; None: the peer has closed after a complete record.
     pub fn recv(&self) -> Result<Option<Vec<u8>>> {
         Ok(self.recv_record()?.map(|record| record.octets))
     }
@@ -219,32 +219,33 @@ impl Connection {
         }))
     }
 
-    /// How to split a send into records: SEGMENT_OFF, SEGMENT_FILL, or octets of each.
+    /// Sets how a send is split into records: SEGMENT_OFF, SEGMENT_FILL, or octets in
+    /// each.
     pub fn set_segment(&self, octets: i32) -> Result<()> {
         self.set(sys::MPA_SEGMENT, octets)
     }
 
-    /// Whether short records may share a segment.
+    /// Sets whether short records may share a segment.
     pub fn set_packing(&self, on: bool) -> Result<()> {
         self.set(sys::MPA_PACKING, i32::from(on))
     }
 
-    /// Whether a record may be longer than [`Info::mulpdu`].
+    /// Sets whether a record may be longer than [`Info::mulpdu`].
     pub fn set_oversize(&self, on: bool) -> Result<()> {
         self.set(sys::MPA_OVERSIZE, i32::from(on))
     }
 
-    /// Whether records are received out of order.
+    /// Sets whether records are received out of order.
     pub fn set_place(&self, on: bool) -> Result<()> {
         self.set(sys::MPA_PLACE, i32::from(on))
     }
 
-    /// Timeout of recv(); None: no limit.
+    /// Sets the timeout of recv(); None: no limit.
     pub fn set_recv_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         Ok(self.stream.set_read_timeout(timeout)?)
     }
 
-    /// Timeout of send(); None: no limit.
+    /// Sets the timeout of send(); None: no limit.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         Ok(self.stream.set_write_timeout(timeout)?)
     }
@@ -289,7 +290,7 @@ impl Connection {
         self.told(sys::set(self.stream.as_raw_fd(), option, &value))
     }
 
-    /// Combine an errno with MPA's error code.
+    /// Combine a failure's errno with MPA's error code.
     fn told<T>(&self, result: io::Result<T>) -> Result<T> {
         result.map_err(|error| {
             let code = match sys::get::<sys::Info>(self.stream.as_raw_fd(), sys::MPA_INFO) {
@@ -324,7 +325,7 @@ impl Listener {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for each in address.to_socket_addrs()? {
             match sys::listen(&each, &raw) {
-                // Safe: the socket has no other owner.
+                // SAFETY: the socket has no other owner.
                 Ok(fd) => {
                     return Ok(Listener {
                         listener: unsafe { TcpListener::from_raw_fd(fd) },
@@ -336,7 +337,7 @@ impl Listener {
         Err(last.into())
     }
 
-    /// The next connection. Its first recv() waits for the peer's request.
+    /// Accepts the next connection. Its first recv() waits for the peer's request.
     pub fn accept(&self) -> Result<(Connection, SocketAddr)> {
         let (stream, peer) = self.listener.accept()?;
         Ok((Connection { stream }, peer))

@@ -125,7 +125,7 @@ pub struct RecvInfo {
 const _: () = assert!(size_of::<Start>() == 544 && size_of::<Peer>() == 544);
 const _: () = assert!(size_of::<Info>() == 120 && size_of::<RecvInfo>() == 40);
 
-/// Types for which all bit patterns are valid.
+/// Types for which all bit patterns are valid
 pub trait Plain {}
 impl Plain for Info {}
 impl Plain for Peer {}
@@ -137,7 +137,7 @@ struct IoVec {
     len: usize,
 }
 
-// The layout of glibc and musl: they pad 32-bit fields to 64 bits, which usize replaces.
+// The layout of glibc and musl. They pad 32-bit fields to 64 bits; usize replaces both.
 #[repr(C)]
 struct MsgHdr {
     name: *mut c_void,
@@ -175,7 +175,7 @@ struct SockAddrIn6 {
     scope_id: u32,
 }
 
-// From the C library that std links.
+// These are in the C library that std links.
 extern "C" {
     fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn bind(fd: c_int, address: *const c_void, len: c_uint) -> c_int;
@@ -204,7 +204,7 @@ fn good(result: c_int) -> io::Result<()> {
 }
 
 fn set_at<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
-    // Safe: the length is that of the slice.
+    // SAFETY: the length is the slice's.
     good(unsafe {
         setsockopt(
             fd,
@@ -227,7 +227,7 @@ pub fn set<T>(fd: RawFd, option: c_int, value: &T) -> io::Result<()> {
 pub fn get<T: Plain>(fd: RawFd, option: c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as c_uint;
-    // Safe: the kernel writes at most len octets, and any octets are a valid T.
+    // SAFETY: the kernel writes at most len octets, and any octets are a valid T.
     unsafe {
         good(getsockopt(
             fd,
@@ -241,7 +241,7 @@ pub fn get<T: Plain>(fd: RawFd, option: c_int) -> io::Result<T> {
 }
 
 pub fn send(fd: RawFd, record: &[u8]) -> io::Result<usize> {
-    // Safe: the length is that of the slice.
+    // SAFETY: the length is the slice's.
     let sent = unsafe { c_send(fd, record.as_ptr().cast(), record.len(), MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
@@ -266,7 +266,7 @@ pub fn receive(fd: RawFd, octets: &mut [u8], info: &mut RecvInfo) -> io::Result<
         controllen: size_of::<Control>(),
         flags: 0,
     };
-    // Safe: all pointers outlive the call, and the lengths are theirs.
+    // SAFETY: all pointers and lengths stay valid during the call.
     let len = unsafe { recvmsg(fd, &mut msg, 0) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     if msg.controllen > 0 && control.level == SOL_MPA && control.kind == MPA_RECVINFO {
@@ -301,11 +301,11 @@ fn bound(fd: RawFd, address: &SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Attach MPA before listen(), which std cannot do: otherwise an early client would get
-/// plain TCP.
+/// Attaches MPA before listen(), which std cannot do: otherwise an early client would
+/// get plain TCP.
 pub fn listen(address: &SocketAddr, start: &Start) -> io::Result<RawFd> {
     let family = if address.is_ipv4() { AF_INET } else { AF_INET6 };
-    // Safe: it is closed here, or passed to the caller.
+    // SAFETY: the descriptor is closed here, or passed to the caller.
     let fd = unsafe { socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) };
     good(fd)?;
     set_at(fd, SOL_SOCKET, SO_REUSEADDR, &1i32)

@@ -139,7 +139,7 @@ fn a_silent_peer_takes_as_long_as_the_caller_says() {
     assert!(matches!(error, Error::Timeout(_)), "{error:?}");
 }
 
-/// A peer that sends the given octets after a valid reply
+/// A peer that sends these octets after a valid reply
 fn peer(octets: &'static [u8]) -> Connection {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
@@ -175,7 +175,7 @@ fn what_is_not_mpa_is_reported() {
     let at = listener.local_addr().unwrap();
     let ssh = thread::spawn(move || {
         let mut sock = listener.accept().unwrap().0;
-        // Octets before the request are another error: EBUSY.
+        // Octets that precede the request are another error: EBUSY.
         sock.read_exact(&mut [0; 20]).unwrap();
         sock.write_all(b"SSH-2.0-something that is long enough\r\n")
             .unwrap();
