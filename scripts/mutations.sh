@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash disable=SC2034,SC2154
 #
-# The mutations, for the scripts that apply them: selftests/mutations has a file for
-# each, with lines of a word, a tab and the rest:
+# Shared by the scripts that apply mutations. selftests/mutations has a file for each; a
+# line is a word, a tab and the rest:
 #
 #   what	the mistake, in a few words
 #   kernel	debug, or another kernel of vm/run; host for user space
@@ -21,18 +21,18 @@ mutations=$top/selftests/mutations
 # A script's exit status when the mutations and the code do not match.
 mutations_misfit=3
 
-# mutation_names [PATTERN]: of all mutations, in order
+# mutation_names [PATTERN]: print the names of all mutations, in order
 mutation_names() {
 	find "$mutations" -type f -name "${1:-*}" -printf '%f\n' | LC_ALL=C sort
 }
 
-# value MUTATION WORD: the rest of the line with that word; nothing for "none", the
-# code as it is
+# value MUTATION WORD: print the rest of this line. For "none", the unchanged code,
+# print nothing
 value() {
 	[[ $1 = none ]] || sed -n "s/^$2\t//p" "$mutations/$1"
 }
 
-# mutation_sources DIR: the module's sources as they are
+# mutation_sources DIR: copy the module's unchanged sources
 mutation_sources() {
 	rm -rf "$1"
 	mkdir -p "$1"
@@ -43,9 +43,9 @@ mutation_sources() {
 	)
 }
 
-# mutation_fits MUTATION [ORIGINAL]: whether it has all necessary lines, and each
-# change alters one place of the sources in ORIGINAL, or of the project's; if not,
-# print what does not fit. $mutated has the changed files, by name.
+# mutation_fits MUTATION [ORIGINAL]: whether it has all necessary lines, and each change
+# alters one place of the sources in ORIGINAL, by default the project's. Otherwise print
+# the misfit. $mutated gets the changed files, by name.
 mutation_fits() {
 	local word file sed places before misfits=0
 
@@ -65,7 +65,7 @@ mutation_fits() {
 			misfits=1
 			continue
 		}
-		# A dot, so that a newline at the end is kept.
+		# The dot keeps a newline at the end.
 		before=${mutated[$file]-$(cat "${2:-$top}/$file" && echo .)}
 		mutated[$file]=$(printf %s "${before%.}" | sed -E -e "$sed" && echo .) || {
 			echo "mutations/$1: no command of sed -E: $sed" >&2

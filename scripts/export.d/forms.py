@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The forms that files have in the kernel's tree: functions from text to text, for
-series. Each edit has to find what it is for: if it does not, the sources have changed,
-and this file has to follow.
+"""Forms of files in the kernel's tree: functions from text to text, for series. Each
+edit must match: if it does not, the sources have changed, and this file must be
+adapted.
 """
 
 import glob
@@ -10,14 +10,14 @@ import re
 import sys
 import textwrap
 
-# Documents about this repository.
+# These documents concern this repository.
 NOT_EXPORTED = ("upstream.rst",)
 
 SELFTESTS = "tools/testing/selftests/net/mpa/"
 
 
 def edit(where, text, *edits):
-    """Each of EDITS is (pattern, replacement)."""
+    """Apply edits: each is (pattern, replacement)."""
     for pattern, replacement in edits:
         text, n = re.subn(pattern, replacement, text, flags=re.M)
         if not n:
@@ -27,7 +27,7 @@ def edit(where, text, *edits):
 
 
 def function(name):
-    """A pattern for the definition of NAME with the comment above it."""
+    """Return a pattern for the definition of NAME, with the comment before it."""
     return (r"^(/\*(?:[^*]|\*(?!/))*\*/\n)?(static|int|void|bool)\b[^;{}()=]*\b"
             + name + r"\([^{;]*\)\n\{\n(?:.*\n)*?\}\n\n?")
 
@@ -35,7 +35,7 @@ def function(name):
 # ---- compat.h ----
 
 def lacks(compat):
-    """What compat.h, without the branches that do not count, supplies."""
+    """Return the names that compat.h supplies, without unused branches."""
     names = re.findall(r"^static inline [^(;]*?(\w+)\(", compat, re.M)
     names += re.findall(r"^u32 (\w+)\(", compat, re.M)
     names += re.findall(r"^#define (\w+)(?:\([^)]*\))?[ \t]+\S", compat, re.M)
@@ -43,14 +43,14 @@ def lacks(compat):
     return sorted(set(names) - none)
 
 
-# What takes the place of compat.h in a tree that has everything.
+# These replace compat.h in a tree that has everything.
 INCLUDES = {
     "mpa_proto.h": "#include <linux/kernel.h>\n#include <linux/string.h>\n"
                    "#include <linux/unaligned.h>\n\n",
     "mpa_crc.c": "#include <linux/cache.h>\n#include <linux/crc32.h>\n\n",
 }
 
-# In a tree that has everything.
+# Edits for a tree that has everything.
 STANDALONE = {
     "mpa_core.c": [
         (r"\terr = mpa_compat_init\(\);\n\tif \(err\)\n\t\tgoto no_compat;\n", ""),
@@ -68,7 +68,7 @@ STANDALONE = {
 
 
 def source(name, goes, text, standalone):
-    """A file of the module; NAME is where it is here, GOES in the tree."""
+    """Return a file of the module. NAME is its path here, GOES its path in the tree."""
     base = os.path.basename(name)
     text = re.sub(r'^#include "mpa_delay.h"\n', "", text, flags=re.M)
     text = re.sub(r"^\t+mpa_delay\(\w+\);\n", "", text, flags=re.M)
@@ -83,13 +83,13 @@ def source(name, goes, text, standalone):
         text = re.sub(r'^#include "(mpa_\w+|compat|tuf/\w+)\.h"', r'#include "../\1.h"', text,
                       flags=re.M)
     text = with_returns(text)
-    # An include that has gone may leave two empty lines.
+    # A removed include may leave two empty lines.
     return re.sub(r"\n\n\n+", "\n\n", text).rstrip("\n") + "\n"
 
 
 def with_returns(text):
-    """Each kernel-doc comment says what is returned, as the tree wants it. Here one
-    whose first line says it already need not.
+    """Add a "Return:" to each kernel-doc comment, as the tree requires it. Here it is
+    optional if the first line has it.
     """
     def add(found):
         comment, kind, rest = found.groups()
@@ -144,7 +144,7 @@ WITHOUT = {
 
 
 def without(part, name, text):
-    """The file NAME before the patch PART."""
+    """Return the file NAME as it is before the patch PART."""
     text = edit(name, text, *WITHOUT[part].get(name, []))
     if part == "trace":
         text = re.sub(r"^(#define CREATE_TRACE_POINTS\n)?#include <trace/events/mpa.h>\n", "", text, flags=re.M)
@@ -154,7 +154,7 @@ def without(part, name, text):
 # ---- Makefile, Kconfig, hooks ----
 
 def makefile(kbuild, objects, tests):
-    """net/mpa/Makefile with those of the objects that are there."""
+    """Return net/mpa/Makefile, with the objects that exist at this step."""
     lines = ["# SPDX-License-Identifier: GPL-2.0", "", "obj-$(CONFIG_MPA) += mpa.o", "",
              "# From the top layer down: a file calls those of its own layer and below."]
     begun, known = False, set()
@@ -183,7 +183,7 @@ def makefile(kbuild, objects, tests):
 
 
 def kconfig(text, tristate, kunit, crc32):
-    """net/mpa/Kconfig."""
+    """Return net/mpa/Kconfig."""
     text = edit("Kconfig", text,
                 (r"^#\n# For a kernel tree,(.*\n)+?\n", "\n"))
     main, kunit_entry = re.split(r"(?=^config MPA_KUNIT_TEST)", text, flags=re.M)
@@ -196,7 +196,7 @@ def kconfig(text, tristate, kunit, crc32):
     return main + kunit_entry if kunit else main.rstrip("\n") + "\n"
 
 
-# The line that comes before another one.
+# For each file, the line before which a new line goes.
 HOOKS = {
     "net/Kconfig": (r'^source "net/mptcp/Kconfig"$', 'source "net/mpa/Kconfig"'),
     "net/Makefile": (r"^obj-\$\(CONFIG_MPTCP\)", "obj-$(CONFIG_MPA)\t\t+= mpa/"),
@@ -207,13 +207,13 @@ HOOKS = {
 
 
 def hook(path, text):
-    """A file of the tree with the line that leads to mpa."""
+    """Return a file of the tree with the new line for mpa."""
     before, line = HOOKS[path]
     return edit(path, text, (rf"({before})", line.replace("\\", r"\\") + r"\n\1"))
 
 
 def maintainers(text, own):
-    """MAINTAINERS with the entry, in the order of the alphabet."""
+    """Return MAINTAINERS with the entry, in alphabetical order."""
     entry = re.search(r"^[A-Z][A-Z ()]+\n(?:[A-Z]:\t.*\n)+", own, re.M).group(0)
     name = entry.split("\n", 1)[0]
     for found in re.finditer(r"^\n(.+)\n(?=[A-Z]:\t)", text, re.M):
@@ -253,7 +253,8 @@ def listed(names):
 
 
 def selftests(top, tests):
-    """{where: text} of the programs that the file TESTS names, and what they include."""
+    """Return {path: text} of the programs that the file TESTS names, and of the files
+    that they include."""
     here = os.path.join(top, "selftests")
     with open(tests, encoding="utf-8") as file:
         programs = [line.strip() for line in file
@@ -265,7 +266,7 @@ def selftests(top, tests):
         with open(*glob.glob(os.path.join(here, "*", name)), encoding="utf-8") as file:
             files[name] = file.read()
         for found in re.findall(r'^#include "(\w+\.h)"', files[name], re.M):
-            # The kernel's own harness is used there, without that of chosen/.
+            # The kernel's own harness is used, not that of chosen/.
             if found not in headers | {"kselftest_harness.h"} and \
                     glob.glob(os.path.join(here, "*", found)):
                 headers.add(found)
@@ -323,9 +324,9 @@ DOCUMENTS = {
 
 
 def document(name, text):
-    """A document for Documentation/networking/mpa."""
+    """Return a document for Documentation/networking/mpa."""
     text = edit(name, text, *DOCUMENTS.get(name, []))
-    # Links to files become those of Sphinx.
+    # Turn links to files into Sphinx's links.
     text = re.sub(r"`([^`<]*?)\s*<(\w+)\.rst(?:#[\w-]*)?>`__", r":doc:`\1 <\2>`", text)
     text = re.sub(r"`([^`<]*?)\s*<\w+\.(?:c|py)>`__", r"``\1``", text)
     text = re.sub(r"`([^`<]*?)\s*<\.\./\.\./[^>]*>`__", r"\1", text)
