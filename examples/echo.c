@@ -6,7 +6,7 @@
  *	echo client localhost 4242 hello "a second record"
  *	echo client localhost 4242 <FILE		each line, none of them empty, is a record
  *
- * Shows mpa_socket.h: one send is one record, and one receive returns one; the end of the
+ * It shows mpa_socket.h: a send is a record, and a receive returns one; the end of the
  * stream; error messages. The server has a process for each connection.
  */
 #include <errno.h>
@@ -30,7 +30,7 @@ static int echo(int fd)
 	char record[MPA_ULPDU_MAX];
 	ssize_t len;
 
-	/* The first recv() waits for the end of startup as well. */
+	/* The first call also waits for the end of startup. */
 	while ((len = mpa_socket_receive(fd, record, sizeof(record), NULL)) > 0)
 		if (mpa_socket_send(fd, record, len) < 0)
 			return failed("send", fd);

@@ -6,10 +6,10 @@
  *	epoll server 4242 &
  *	epoll load localhost 4242 10000 3	connections, records on each
  *
- * Shows: a listening socket whose accepted connections start automatically; startup
+ * It shows: a listening socket whose accepted connections start automatically; startup
  * on non-blocking sockets (MPA_START, EINPROGRESS, EPOLLOUT, SO_ERROR); keeping a
- * record until EPOLLOUT if the socket does not accept it. An idle connection needs
- * only an entry in a table of the server.
+ * record until EPOLLOUT if the socket does not accept it. An idle connection needs only
+ * an entry in the server's table.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ struct waiting {
 
 static struct waiting **waiting;
 
-/* Not in epoll while no more files can be opened, or -1. */
+/* The listener, out of epoll while no more files can be opened, or -1. */
 static int paused = -1;
 
 static void resume(int epoll)
@@ -127,7 +127,7 @@ static void send_kept(int epoll, int fd)
 	watch(epoll, EPOLL_CTL_MOD, fd, EPOLLIN);
 }
 
-/* Startup needs no call; EPOLLIN reports the first record, or a failure. */
+/* Startup needs no call: EPOLLIN reports the first record, or a failure. */
 static void take_all(int epoll, int listener)
 {
 	int fd;
@@ -158,7 +158,7 @@ static int serve(const char *port)
 	fflush(stdout);
 	while ((n = epoll_wait(epoll, events, EVENTS, paused < 0 ? -1 : PAUSE_MS)) >= 0 ||
 	       errno == EINTR) {
-		/* Files may also be freed elsewhere, so try again after a second. */
+		/* Other processes may also free files, so try again after a second. */
 		if (!n)
 			resume(epoll);
 		while (n-- > 0) {
@@ -178,7 +178,7 @@ static int serve(const char *port)
 
 /* ---- the client ---- */
 
-/* The stage of a client's connection, by file descriptor. */
+/* Stage of a client's connection, by file descriptor. */
 enum stage { CONNECTING, STARTING, OPEN };
 
 struct load {
@@ -219,7 +219,7 @@ static int open_one(struct load *load)
 	return watch(load->epoll, EPOLL_CTL_ADD, fd, EPOLLOUT);
 }
 
-/* Non-blocking startup: EINPROGRESS, then EPOLLOUT when it is complete. */
+/* Start without blocking: EINPROGRESS, then EPOLLOUT when startup is complete. */
 static int start(struct load *load, int fd)
 {
 	struct mpa_start start = { .role = MPA_ROLE_INITIATOR, .revision = 1 };
@@ -261,7 +261,7 @@ static int step(struct load *load, int fd)
 
 	if (load->stage[fd] == OPEN)
 		return answer(load, fd);
-	/* The result of connect() or MPA_START. */
+	/* Get the result of connect() or MPA_START. */
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
 	if (err) {
 		errno = err;

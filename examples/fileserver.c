@@ -5,10 +5,10 @@
  *	fileserver serve 4242 DIRECTORY &
  *	fileserver get localhost 4242 NAME >COPY
  *
- * Shows: sendfile() with MPA_SEGMENT 0, which splits the file into records that
- * fill TCP's segments. A request is a record with the name. The answer is a
- * record with the length, or an errno, then the octets of the file in records
- * of any length, each checked by its CRC before it is returned.
+ * It shows sendfile() with MPA_SEGMENT 0, which splits the file into records that fill
+ * TCP's segments. A request is a record with the name. The answer is a record with the
+ * length, or an errno; then the file's octets in records of any length. Each record's
+ * CRC is checked before the record is returned.
  */
 #include <endian.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 enum { NAME_LEN = 255 };
 
-/* Both big-endian; with an error there is no file. */
+/* Both fields are big-endian. With an error no file follows. */
 struct header {
 	__u64 length;
 	__u32 error;
@@ -39,7 +39,7 @@ static int failed(const char *what, int fd)
 	return 1;
 }
 
-/* A regular file in the directory itself, or -1. */
+/* Return: a regular file in the directory itself, or -1. */
 static int open_file(int directory, const char *name, struct stat *stat)
 {
 	int file;
@@ -70,7 +70,7 @@ static int send_file(int fd, int directory, const char *name)
 		header.error = htobe32(errno);
 	else
 		header.length = htobe64(stat.st_size);
-	/* Shorter than a segment, so one record even with MPA_SEGMENT. */
+	/* It is shorter than a segment, so it is one record even with MPA_SEGMENT. */
 	if (send(fd, &header, sizeof(header), MSG_NOSIGNAL) < 0) {
 		if (file >= 0)
 			close(file);
@@ -81,7 +81,7 @@ static int send_file(int fd, int directory, const char *name)
 
 		if (n > 0)
 			continue;
-		if (!n)			/* the file has shrunk */
+		if (!n)			/* the file has become shorter */
 			errno = EIO;
 		close(file);
 		return -1;
@@ -132,7 +132,7 @@ static int serve(const char *port, const char *path)
 	return 1;
 }
 
-/* The length of the file that follows, or -1. */
+/* Return: the length of the file that follows, or -1. */
 static long long ask(int fd, const char *name)
 {
 	struct header header;

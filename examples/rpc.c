@@ -6,10 +6,10 @@
  *	rpc server 4242 &
  *	rpc client localhost 4242 10000
  *
- * Shows: markers and MPA_PLACE at both ends, so that each record is returned as soon as
- * it is complete; MPA_RECVINFO, which shows the records that came early; an id in each
- * record, by which the client matches answers in any order. It prints the number of
- * requests and answers that arrived before lost ones. To lose some:
+ * It shows: markers and MPA_PLACE at both ends, so that each record is returned once it
+ * is complete; MPA_RECVINFO, which shows records that came early; an id in each record,
+ * by which the client matches answers in any order. It prints the number of requests
+ * and answers that arrived before lost ones. To lose some packets:
  *
  *	tc qdisc add dev lo root netem delay 5ms loss 2%
  */
@@ -27,13 +27,13 @@
 
 enum {
 	PAYLOAD = 1000,
-	WINDOW = 64,			/* requests outstanding at a time */
+	WINDOW = 64,			/* outstanding requests at a time */
 };
 
 struct message {
 	unsigned int id;
-	unsigned int sum;		/* of an answer: the payload's octets */
-	unsigned char payload[PAYLOAD];	/* of a request */
+	unsigned int sum;		/* answer: the sum of the payload's octets */
+	unsigned char payload[PAYLOAD];	/* only in a request */
 };
 
 #define ANSWER_LEN	offsetof(struct message, payload)
@@ -44,13 +44,13 @@ static int failed(const char *what, int fd)
 	return 1;
 }
 
-/* On a listening socket it applies to all that it accepts. */
+/* On a listening socket it applies to all accepted sockets. */
 static int place(int fd)
 {
 	return mpa_socket_set(fd, MPA_PLACE, 1) || mpa_socket_set(fd, MPA_RECVINFO, 1);
 }
 
-/* Whether the record arrived before an earlier one */
+/* Receive a message. @early: set if it arrived before an earlier one. */
 static ssize_t recv_placed(int fd, struct message *message, bool *early)
 {
 	struct mpa_recvinfo info;
@@ -69,7 +69,7 @@ static unsigned int sum(const unsigned char *octets)
 	return total;
 }
 
-/* Each request is answered when it arrives: the order does not matter. */
+/* Answer each request when it arrives: the order does not matter. */
 static int answer(int fd)
 {
 	unsigned int requests = 0, early = 0;
@@ -114,7 +114,7 @@ static int serve(const char *port)
 	return 1;
 }
 
-/* A request whose answer differs from those of adjacent requests. */
+/* Make a request whose answer differs from adjacent requests' answers. */
 static int request(int fd, unsigned int id)
 {
 	struct message message = { .id = id };
@@ -124,14 +124,14 @@ static int request(int fd, unsigned int id)
 	return send(fd, &message, sizeof(message), MSG_NOSIGNAL) < 0;
 }
 
-/* The right answer to request(). */
+/* Return: the right answer to request(). */
 static unsigned int expected(unsigned int id)
 {
 	return id % 256 * (PAYLOAD / 2) + (id & 255) + (id >> 8 & 255) +
 	       (id >> 16 & 255) + (id >> 24);
 }
 
-/* The next answer, to one of the first @sent requests. */
+/* Receive an answer to one of the first @sent requests. */
 static int take_answer(int fd, bool *answered, unsigned int sent, unsigned int *early)
 {
 	struct message message;

@@ -5,9 +5,9 @@
  *	uring 4242 &
  *	echo client localhost 4242 hello
  *
- * Shows: one multishot accept for all connections; receive and send operations, each of
- * one record. Receives do not set MSG_WAITALL, as io_uring would then join records.
- * Needs Linux 5.19 and liburing.
+ * It shows one multishot accept for all connections, and receive and send operations of
+ * one record each. Receives do not set MSG_WAITALL: io_uring would then join records.
+ * It needs Linux 5.19 and liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -20,14 +20,14 @@
 
 enum { ENTRIES = 256 };
 
-/* A connection; one operation is outstanding at a time. */
+/* A connection; it has one outstanding operation at a time. */
 struct connection {
 	int fd;
 	bool sending;
 	char record[MPA_ULPDU_MAX];
 };
 
-/* Get a submission queue entry; submits the queue first if it is full. */
+/* Return: a submission queue entry. Submit the queue first if it is full. */
 static struct io_uring_sqe *next_entry(struct io_uring *ring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -49,9 +49,9 @@ static void accept_all(struct io_uring *ring, int listener)
 }
 
 /*
- * A multishot operation that has ended is started again. After a failure, such as a
- * lack of files or memory, it would fail again at once: wait for a timeout first,
- * whose completion has no connection either.
+ * Restart a multishot operation that has ended. After a failure, for lack of files or
+ * memory, it would fail again at once: wait for a timeout first, whose completion has
+ * no connection either.
  */
 static void accept_again(struct io_uring *ring, int listener, int result)
 {

@@ -67,7 +67,7 @@ func connect(to string) (*net.TCPConn, error) {
 			if err = attach(fd); err == nil {
 				err = startAs(fd, initiator, 1)
 			}
-			// Wait until it is writable.
+			// Wait until the socket is writable.
 			return !errors.Is(err, syscall.EINPROGRESS)
 		}
 		var ended int
@@ -90,8 +90,8 @@ func connect(to string) (*net.TCPConn, error) {
 // Accepted sockets have MPA attached.
 func listen(port string) (net.Listener, error) {
 	config := net.ListenConfig{
-		// Before listen(): accepted sockets inherit the ULP, and are started after
-		// accept().
+		// Attach before listen(): accepted sockets inherit the ULP, and are
+		// started after accept().
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			var err error
 			if control := raw.Control(func(fd uintptr) { err = attach(fd) }); control != nil {
@@ -118,7 +118,7 @@ func serve(conn net.Conn) {
 	}
 	record := make([]byte, recordMost)
 	for {
-		// The first read waits for the end of startup as well.
+		// The first read also waits for the end of startup.
 		n, err := conn.Read(record)
 		if err == nil {
 			_, err = conn.Write(record[:n])

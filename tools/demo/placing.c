@@ -5,12 +5,11 @@
  *	placing receive ADDRESS PORT FILE [place]
  *	placing send ADDRESS PORT COUNT INTERVAL_US LOSE
  *
- * The sender sends a record every INTERVAL_US, with the time in it. The packet
- * of one record in LOSE has a TOS of LOST_TOS, so that the path can drop it;
- * TCP retransmits it with another TOS.
+ * Every INTERVAL_US the sender sends a record that has the time. One packet in LOSE has
+ * a TOS of LOST_TOS, so that the path can drop it; TCP retransmits it with another TOS.
  *
- * The receiver writes a line to FILE for each record: its number, the time when it was
- * sent, in milliseconds since the first one, its delay in milliseconds, and whether it
+ * The receiver writes a line to FILE for each record: its number, its sending time in
+ * milliseconds since the first record, its delay in milliseconds, and whether it
  * arrived out of order. Both ends must run on the same kernel, as they use its clock.
  */
 #include <errno.h>
@@ -111,7 +110,7 @@ static int answer(const char *address, const char *port)
 	return fd;
 }
 
-/* The receiver requests markers, which are needed to find records after a gap. */
+/* The receiver requests markers: without them no record is found after a gap. */
 static void start(int fd, enum mpa_role role)
 {
 	struct mpa_start how = {
@@ -149,7 +148,7 @@ static void send_records(int fd, uint64_t count, int64_t interval, uint64_t lose
 			    strerror(errno));
 		set_tos(fd, 0);
 	}
-	/* Wait until the receiver has everything. */
+	/* Wait until the receiver has all records. */
 	if (shutdown(fd, SHUT_WR) || recv(fd, record, sizeof(record), 0))
 		die("the receiver did not close the connection orderly");
 }

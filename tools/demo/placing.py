@@ -2,19 +2,19 @@
 """placing.py IN-ORDER PLACED: summarize the two measurements."""
 import sys
 
-# A record is late if it takes this much longer than the fastest.
+# A record is late if it takes this much longer than the fastest record.
 LATE_MS = 2
 
 
 def read(path):
-    """[(number, milliseconds, whether it arrived out of order)]"""
+    """Return [(number, milliseconds, whether it arrived out of order)]."""
     with open(path, encoding="ascii") as file:
         rows = [line.split() for line in file]
     return [(int(row[0]), float(row[2]), row[3] == "1") for row in rows]
 
 
 def rank(values, share):
-    """The quantile of this share."""
+    """Return the quantile @share."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 

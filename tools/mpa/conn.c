@@ -24,7 +24,7 @@ enum kind {
 	KIND_FLAGS,
 };
 
-/* The names are those of Documentation/netlink/specs/mpa.yaml. */
+/* Names as in Documentation/netlink/specs/mpa.yaml. */
 static const struct conn_attr {
 	const char *name;
 	enum kind kind;
@@ -72,7 +72,7 @@ static const struct conn_attr {
 	[MPA_A_CONN_ERRNO] = { "errno", KIND_NUMBER },
 	[MPA_A_CONN_ERROR_POSITION] = { "error-position", KIND_NUMBER },
 	[MPA_A_CONN_EVENT] = { "event", KIND_NUMBER },
-	/* The names of these two begin with number 1. */
+	/* The names of the next two attributes begin with value 1. */
 	[MPA_A_CONN_REFUSAL] = { "refusal", KIND_ENUM,
 		NAMES("none", "by-peer", "by-user", "malformed", "timeout", "lost",
 		      "ousted", "limit", "given-up", "local") },
@@ -92,7 +92,7 @@ const char *conn_attr_name(unsigned int attr)
 	return attr <= MPA_A_CONN_MAX ? attrs[attr].name : NULL;
 }
 
-/* The name of an attribute's value; NULL if it has none. */
+/* Return: the name of an attribute's value; NULL without a name. */
 const char *conn_name_of(unsigned int attr, __u64 value)
 {
 	const char *const *names = attrs[attr].names;
@@ -103,7 +103,7 @@ const char *conn_name_of(unsigned int attr, __u64 value)
 	return NULL;
 }
 
-/* The value with this name; -1 if there is none. */
+/* Return: the value with this name; -1: none. */
 int conn_value_named(unsigned int attr, const char *name)
 {
 	const char *const *names = attrs[attr].names;
@@ -114,7 +114,7 @@ int conn_value_named(unsigned int attr, const char *name)
 	return -1;
 }
 
-/* All names of an attribute's values, for a message; the caller frees it. */
+/* Return: all names of an attribute's values, for a message. The caller frees it. */
 char *conn_names(unsigned int attr)
 {
 	const char *const *names = attrs[attr].names;
@@ -165,7 +165,7 @@ static int parse_attr(const struct nlattr *attr, void *data)
 	const unsigned int type = mnl_attr_get_type(attr);
 	struct conn *conn = data;
 
-	/* Attributes that only a newer module has are skipped. */
+	/* Skip attributes that only a newer module has. */
 	if (type > MPA_A_CONN_MAX || attrs[type].kind == KIND_NONE)
 		return MNL_CB_OK;
 	conn->has |= UINT64_C(1) << type;
@@ -213,7 +213,7 @@ static int conns_add(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Read the connections of the namespace; they replace those in @conns. */
+/* Read the namespace's connections into @conns, in place of earlier ones. */
 void conn_dump(struct nl *nl, struct conns *conns)
 {
 	if (nl_dump(nl, MPA_CMD_CONN_GET, conns_begin, conns_add, conns))
@@ -238,7 +238,7 @@ static void address_text(const struct in6_addr *address, char *text)
 		inet_ntop(AF_INET6, address, text, INET6_ADDRSTRLEN);
 }
 
-/* ADDRESS:PORT, with "*" for a missing port; the caller frees it. */
+/* Return: ADDRESS:PORT, with "*" for a missing port. The caller frees it. */
 char *conn_end(const struct conn *conn, bool remote)
 {
 	const unsigned int attr = remote ? MPA_A_CONN_REMOTE_PORT : MPA_A_CONN_LOCAL_PORT;
@@ -273,7 +273,7 @@ static void flags_text(FILE *out, unsigned int attr, __u64 flags)
 	}
 }
 
-/* The value of an attribute that is present, by its name if it has one. */
+/* Return: a present attribute's value, or the value's name if it has one. */
 char *conn_attr_text(const struct conn *conn, unsigned int attr)
 {
 	const __u64 value = conn_value(conn, attr);
@@ -330,7 +330,7 @@ static json_t *attr_json(const struct conn *conn, unsigned int attr)
 	char address[INET6_ADDRSTRLEN], *text;
 	json_t *it;
 
-	/* The attribute of an IPv6 socket may have a mapped address: ::ffff:10.0.0.1. */
+	/* An IPv6 socket's attribute may have a mapped address: ::ffff:10.0.0.1. */
 	if (attr == MPA_A_CONN_LOCAL_ADDR6 || attr == MPA_A_CONN_REMOTE_ADDR6)
 		return json_string(inet_ntop(AF_INET6, attr == MPA_A_CONN_LOCAL_ADDR6 ?
 					     &conn->local : &conn->remote, address,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A connection as the kernel reports it (MPA_A_CONN_*), filters for
- * connections, and their description in words.
+ * A connection as reported by the kernel (MPA_A_CONN_*), filters for connections, and
+ * their description in words.
  */
 #ifndef _MPA_TOOL_CONN_H
 #define _MPA_TOOL_CONN_H
@@ -18,7 +18,7 @@
  * @has:	the attributes present, a bit for each: MPA_A_CONN_MAX is below 64
  * @value:	values of numeric attributes; 1 for a flag
  * @local:	local address; an IPv4 address is mapped into IPv6
- * @remote:	its peer's
+ * @remote:	remote address, in the same form
  * @listens:	/proc/net/tcp lists it as a listening socket
  */
 struct conn {
@@ -29,7 +29,7 @@ struct conn {
 	bool listens;
 };
 
-/* The connections in a dump. */
+/* connections in a dump */
 struct conns {
 	struct conn *list;
 	size_t n;
@@ -41,13 +41,13 @@ static inline bool conn_has(const struct conn *conn, unsigned int attr)
 	return conn->has >> attr & 1;
 }
 
-/* The value of an attribute; 0 if it is absent */
+/* Return: an attribute's value; 0 if it is absent. */
 static inline __u64 conn_value(const struct conn *conn, unsigned int attr)
 {
 	return conn->value[attr];
 }
 
-/* Whether its socket has no peer: it listens, or is not connected. */
+/* Whether the socket has no peer: it listens, or is not connected. */
 static inline bool conn_is_alone(const struct conn *conn)
 {
 	return !conn_value(conn, MPA_A_CONN_REMOTE_PORT);
@@ -80,14 +80,14 @@ const char *health_errno(int err);
 
 /* filter.c */
 struct filter {
-	unsigned int states;		/* bits; 0: any */
-	bool listening;			/* in addition to these states */
+	unsigned int states;		/* a bit for each state; 0: any */
+	bool listening;			/* listening sockets, in addition to @states */
 	unsigned int roles;
 	bool has_port;
 	uint16_t port;
 	struct filter_end {
 		struct in6_addr address;
-		unsigned int bits;	/* of the address to compare; 0: any address */
+		unsigned int bits;	/* number of address bits to compare; 0: any address */
 		uint16_t port;		/* 0: any */
 	} local, remote;
 	bool has_cookie;

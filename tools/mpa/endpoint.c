@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UNKNOWN	"?"	/* printed for an endpoint that has no name */
+#define UNKNOWN	"?"	/* printed for an endpoint without a name */
 
-/* HOST:PORT, [HOST]:PORT or PORT */
+/* Parse HOST:PORT, [HOST]:PORT or PORT. */
 void endpoint_parse(struct endpoint *to, const char *text)
 {
 	char *copy = need_memory(strdup(text)), *colon = strrchr(copy, ':');
@@ -39,7 +39,7 @@ void endpoint_parse(struct endpoint *to, const char *text)
 		die(STATUS_USAGE, "%s: the port is missing", text);
 }
 
-/* An address without a port; it may be in brackets. */
+/* Return: an address without a port, and without brackets. */
 static const char *host_of(const char *text)
 {
 	const size_t len = strlen(text);
@@ -49,7 +49,7 @@ static const char *host_of(const char *text)
 	return need_memory(strndup(text + 1, len - 2));
 }
 
-/* HOST:PORT, HOST PORT, or with --port HOST. */
+/* Parse HOST:PORT, HOST PORT, or with --port HOST. */
 void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 {
 	if (to->port) {
@@ -67,7 +67,7 @@ void endpoint_parse_words(struct endpoint *to, int argc, char **argv)
 		endpoint_parse(to, argv[0]);
 }
 
-/* Parse an endpoint from the remaining arguments of a command. */
+/* Parse an endpoint from a command's remaining arguments. */
 void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 {
 	int count = state->argc - state->next;
@@ -77,7 +77,7 @@ void endpoint_parse_rest(struct endpoint *to, const struct argp_state *state)
 	endpoint_parse_words(to, count, state->argv + state->next);
 }
 
-/* getaddrinfo() accepts a number modulo 65536. */
+/* getaddrinfo() takes a number modulo 65536. */
 static void check_port(const char *port)
 {
 	unsigned long number;
@@ -108,8 +108,8 @@ static struct addrinfo *resolve(const struct endpoint *to, int family, int flags
 }
 
 /*
- * Try each address of the host. Returns a socket, with the ULP "mpa" if @mpa is set,
- * or a negative errno. *began is the time of the last call to connect().
+ * Try each address of the host. Return: a socket, with the ULP "mpa" if @mpa is set, or
+ * a negative errno. @began: set to the time of the last connect().
  */
 int endpoint_try(const struct endpoint *to, int family, bool mpa, struct timespec *began)
 {
@@ -146,19 +146,19 @@ static int connect_or_die(const struct endpoint *to, int family, bool mpa)
 	    fd == -ECONNREFUSED ? " (nothing listens there)" : "");
 }
 
-/* Plain TCP; exits if no address answers. */
+/* Connect with plain TCP; exit if no address answers. */
 int endpoint_connect(const struct endpoint *to, int family)
 {
 	return connect_or_die(to, family, false);
 }
 
-/* A connection with the ULP "mpa"; *name is the peer's address. */
+/* Connect with the ULP "mpa". @name: set to the peer's address. */
 int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 {
 	int fd = connect_or_die(to, family, true);
 
 	*name = endpoint_of(fd, true);
-	/* After a reset getpeername() fails. */
+	/* After a RST getpeername() fails. */
 	if (!strcmp(*name, UNKNOWN) &&
 	    asprintf(name, "%s:%s", to->host ?: "localhost", to->port) < 0)
 		need_memory(NULL);
@@ -166,8 +166,8 @@ int endpoint_connect_mpa(const struct endpoint *to, int family, char **name)
 }
 
 /*
- * A bound socket, for any IPv4 and IPv6 address if no host is given. With a
- * backlog of 0 it does not listen yet.
+ * Return: a bound socket; without a host, for any IPv4 and IPv6 address. If @backlog is
+ * 0, it does not listen yet.
  */
 int endpoint_listen(const struct endpoint *at, int family, int backlog)
 {
@@ -198,7 +198,7 @@ int endpoint_listen(const struct endpoint *at, int family, int backlog)
 	return fd;
 }
 
-/* ADDRESS:PORT; the caller frees it. */
+/* Return: ADDRESS:PORT. The caller frees it. */
 char *endpoint_name(const struct sockaddr_storage *address)
 {
 	socklen_t len = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
@@ -216,7 +216,7 @@ char *endpoint_name(const struct sockaddr_storage *address)
 	return name;
 }
 
-/* The address of one end of a connected socket. */
+/* Return: the address of one end of a connected socket. */
 char *endpoint_of(int fd, bool peer)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define ADDRESS_BITS	128
-#define MAPPED_BITS	96	/* before an IPv4 address that is mapped into IPv6 */
+#define MAPPED_BITS	96	/* bits before a mapped IPv4 address */
 
 static __u64 number_of(const char *text, __u64 most, const char *what)
 {
@@ -27,8 +27,8 @@ static __u64 number_of(const char *text, __u64 most, const char *what)
 }
 
 /*
- * NAME[,NAME]... as a bit mask. "listening" is a state of show alone: the kernel reports
- * such sockets as idle.
+ * Return: NAME[,NAME]... as a bit mask. The state "listening" exists only in show: the
+ * kernel reports such sockets as idle.
  */
 static unsigned int name_set(const char *text, unsigned int attr, bool *listening)
 {
@@ -53,8 +53,8 @@ static unsigned int name_set(const char *text, unsigned int attr, bool *listenin
 }
 
 /*
- * Parse an IPv4 or IPv6 address. Returns the offset of its first bit in @address,
- * MAPPED_BITS for IPv4; -1 if it is not an address.
+ * Parse an IPv4 or IPv6 address. Return: the offset of its first bit in @to,
+ * MAPPED_BITS for IPv4; -1 if it is no address.
  */
 static int address(struct in6_addr *to, const char *text)
 {
@@ -69,7 +69,7 @@ static int address(struct in6_addr *to, const char *text)
 	return MAPPED_BITS;
 }
 
-/* ADDRESS[/BITS][:PORT], in brackets if IPv6 has a port, or :PORT */
+/* Parse ADDRESS[/BITS][:PORT] or :PORT. An IPv6 address with a port needs brackets. */
 static void end_parse(struct filter_end *to, const char *text)
 {
 	char *copy = need_memory(strdup(text)), *host = copy, *port = NULL, *bits;
@@ -115,7 +115,7 @@ static uint32_t user_of(const char *text)
 	return entry->pw_uid;
 }
 
-/* Words that take a value. */
+/* words that take a value */
 enum word {
 	WORD_STATE,
 	WORD_ROLE,
@@ -168,7 +168,7 @@ static void with_value(struct filter *filter, enum word word, const char *value)
 	}
 }
 
-/* Exits on an error. */
+/* Parse a filter; exit on an error. */
 void filter_parse(struct filter *filter, int argc, char **argv)
 {
 	*filter = (struct filter){};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Describe the state of a connection, from the attributes that the kernel reports.
+ * Describe a connection's state, from the attributes that the kernel reports.
  * mpa-show(1) explains each description.
  */
 #include "tool.h"
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tenths of a per cent in a whole. */
+/* One whole, in tenths of a per cent. */
 #define PERMILLE	1000
 #define TENTHS		10
 
-/* A growing text. */
+/* a growing text */
 struct words {
 	char *text;
 	size_t len;
@@ -49,13 +49,13 @@ static unsigned int state_of(const struct conn *conn)
 
 /* ---- single words ---- */
 
-/* EBADMSG and the like; "?" if it has no name. */
+/* Return: EBADMSG and so on; "?" without a name. */
 const char *health_errno(int err)
 {
 	return strerrorname_np(err) ?: "?";
 }
 
-/* enum mpa_refusal */
+/* Return: text for enum mpa_refusal. */
 const char *health_refusal(unsigned int refusal)
 {
 	static const char *const why[] = {
@@ -75,7 +75,7 @@ const char *health_refusal(unsigned int refusal)
 	return "unknown reason";
 }
 
-/* enum mpa_cause */
+/* Return: text for enum mpa_cause. */
 const char *health_cause(unsigned int cause)
 {
 	switch (cause) {
@@ -90,7 +90,10 @@ const char *health_cause(unsigned int cause)
 
 /* ---- failures ---- */
 
-/* Whether the peer has closed orderly: RFC 5044 section 8 error 1 without an errno. */
+/*
+ * Whether the peer has closed after a complete record: RFC 5044 section 8 error 1
+ * without an errno.
+ */
 static bool peer_has_closed(const struct conn *conn)
 {
 	return state_of(conn) == MPA_STATE_FULL &&
@@ -105,7 +108,7 @@ bool health_has_failed(const struct conn *conn)
 	return conn_value(conn, MPA_A_CONN_ERROR) && !peer_has_closed(conn);
 }
 
-/* The reasons for a startup failure, by errno: conn-get reports only that. */
+/* Reasons for a startup failure, by errno: conn-get reports only the errno. */
 static const struct {
 	int err;
 	const char *why;
@@ -176,7 +179,7 @@ static void local_words(FILE *out, const struct conn *conn)
 		fprintf(out, ": %s (%s)", strerror(err), health_errno(err));
 }
 
-/* A failure in Full Operation. */
+/* Describe a failure in Full Operation. */
 static void full_words(FILE *out, const struct conn *conn)
 {
 	const unsigned int code = conn_value(conn, MPA_A_CONN_ERROR);
@@ -210,7 +213,7 @@ static void full_words(FILE *out, const struct conn *conn)
 	}
 }
 
-/* NULL if it has not failed; the caller frees it. */
+/* Return: the failure, or NULL. The caller frees it. */
 char *health_failure(const struct conn *conn)
 {
 	struct words words;
@@ -240,7 +243,7 @@ static void say_idle(FILE *out, const struct conn *conn)
 		fputs(conn->listens ? "listens" : "attached, not connected", out);
 }
 
-/* Print what the connection waits for, or "good". */
+/* Print the reason why the connection waits, or "good". */
 static void say_state(FILE *out, const struct conn *conn)
 {
 	const bool initiator = conn_value(conn, MPA_A_CONN_ROLE) == MPA_ROLE_INITIATOR;
@@ -280,7 +283,7 @@ static void say_aligned(struct words *words, const struct conn *conn)
 		fputs("aligned 100 %", also(words));
 	if (!unaligned)
 		return;
-	/* Rounded down: 100 % means all segments. */
+	/* Round down: 100 % means all segments. */
 	permille = (double)aligned / ((double)aligned + unaligned) * PERMILLE;
 	fprintf(also(words), "aligned %u.%u %%", permille / TENTHS, permille % TENTHS);
 }
@@ -309,7 +312,7 @@ static void say_held(struct words *words, const struct conn *conn)
 		fprintf(also(words), "%llu octets of a long record received", rx);
 }
 
-/* The state as one line; the caller frees it. */
+/* Return: the state as a line. The caller frees it. */
 char *health_of(const struct conn *conn)
 {
 	char *failure = health_failure(conn);
@@ -349,7 +352,7 @@ static char *agreed_tuf(const struct conn *conn)
 	return text;
 }
 
-/* "" if there are none yet; the caller frees it. */
+/* Return: the negotiated parameters; "" if there are none yet. The caller frees it. */
 char *health_agreed(const struct conn *conn)
 {
 	const __u64 flags = conn_value(conn, MPA_A_CONN_FLAGS);

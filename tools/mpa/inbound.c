@@ -40,8 +40,8 @@ static void read_control(struct inbound *in, struct msghdr *msg)
 }
 
 /*
- * Returns the number of octets, 0 at the end of stream, or a negative errno.
- * Does not block.
+ * Receive records, without blocking. Return: the number of octets, 0 at the end of
+ * stream, or a negative errno.
  */
 ssize_t inbound_receive(struct inbound *in, int fd)
 {

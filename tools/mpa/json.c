@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* --json: events and records on standard output, one JSON object a line. */
+/* --json: write events and records to standard output, one JSON object a line. */
 #include "relay.h"
 
 #include <errno.h>
@@ -8,13 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line; the caller frees it. Takes ownership of @object. */
+/* Return: a line, which the caller frees. Takes ownership of @object. */
 static char *line_of(json_t *object)
 {
-	/*
-	 * ASCII only: other characters from the peer could control a
-	 * terminal.
-	 */
+	/* Use ASCII only: other characters from the peer could control a terminal. */
 	char *text = json_dumps(need_memory(object), JSON_COMPACT | JSON_ENSURE_ASCII), *line;
 
 	if (asprintf(&line, "%s\n", (char *)need_memory(text)) < 0)
@@ -33,7 +30,7 @@ static json_t *event_object(const char *name, const char *peer)
 	return object;
 }
 
-/* A line; the caller frees it. Takes ownership of @fields, which may be NULL. */
+/* Return: a line, which the caller frees. Takes ownership of @fields, which may be NULL. */
 char *event_line(const char *name, const char *peer, json_t *fields)
 {
 	json_t *object = event_object(name, peer);
@@ -60,7 +57,7 @@ void event(const char *name, const char *peer, json_t *fields)
 	free(line);
 }
 
-/* Octets as text if they are UTF-8, otherwise in hexadecimal, as NAME_hex. */
+/* Add octets as text if they are UTF-8, otherwise as NAME_hex, in hexadecimal. */
 static void set_octets(json_t *object, const char *name, const void *octets, size_t len)
 {
 	json_t *text = json_stringn(octets, len);
@@ -92,7 +89,7 @@ static json_t *rtr_json(unsigned int flags)
 	return list;
 }
 
-/* The content of the peer's frame. */
+/* Add the content of the peer's frame. */
 void event_frame(json_t *object, const struct mpa_peer *peer)
 {
 	json_t *frame = json_pack("{s:i, s:b, s:b, s:b, s:b}", "revision", peer->revision,
@@ -112,7 +109,7 @@ void event_frame(json_t *object, const struct mpa_peer *peer)
 		set_octets(object, "private_data", peer->private_data, peer->private_len);
 }
 
-/* The negotiated parameters. */
+/* Return: the negotiated parameters. */
 json_t *event_agreed(int fd)
 {
 	static const char *const roles[] = { "none", "initiator", "responder", "direct" };
@@ -145,7 +142,7 @@ void event_started(const char *peer, int fd)
 	event("started", peer, event_agreed(fd));
 }
 
-/* A record as a line, which the caller frees. */
+/* Return: a record as a line, which the caller frees. */
 char *event_record(const char *peer, const char *octets, size_t len,
 		   const struct mpa_recvinfo *info)
 {

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #define BACKLOG		128
-#define MAX_DEFAULT	64	/* parallel processes */
+#define MAX_DEFAULT	64	/* maximum of parallel processes */
 #define MAX_MOST	4096
-#define SHORTAGE_MS	100	/* before accept() is tried again */
-#define ACTIVATED_FD	3	/* the first one that systemd passes: sd_listen_fds(3) */
+#define SHORTAGE_MS	100	/* delay before accept() is tried again */
+#define ACTIVATED_FD	3	/* first socket that systemd passes: sd_listen_fds(3) */
 
 enum {
 	KEY_REJECT = 0x300,
@@ -30,7 +30,7 @@ struct options {
 	struct session_options session;
 	struct endpoint at;
 	const char *port_file;
-	unsigned long count;	/* connections; 0: no limit */
+	unsigned long count;	/* number of connections; 0: no limit */
 	unsigned long max;
 	bool keep;
 	bool fork;
@@ -156,7 +156,7 @@ static void tell_port(const struct options *opt, int fd)
 	free(name);
 }
 
-/* Accept a connection. Returns false if there is none. */
+/* Accept a connection. Return: false if there is none. */
 static bool accept_one(struct session *session, int listener)
 {
 	struct sockaddr_storage address = { .ss_family = AF_UNSPEC };
@@ -165,14 +165,14 @@ static bool accept_one(struct session *session, int listener)
 	session->fd = accept4(listener, (struct sockaddr *)&address, &len, SOCK_CLOEXEC);
 	/*
 	 * systemd's listening socket has no ULP. Attaching fails if the connection has
-	 * ended already.
+	 * already ended.
 	 */
 	if (session->fd >= 0 && passed && !start_attached(session->fd)) {
 		close(session->fd);
 		return false;
 	}
 	if (session->fd >= 0) {
-		/* getpeername() would fail after a reset. */
+		/* After a RST getpeername() would fail. */
 		session->peer = endpoint_name(&address);
 		return true;
 	}
@@ -193,7 +193,7 @@ static bool accept_one(struct session *session, int listener)
 	die(STATUS_LOCAL, "accept: %m");
 }
 
-/* A connection that systemd has accepted. */
+/* Serve a connection that systemd has accepted. */
 static int run_activated(struct session *session, int fd)
 {
 	if (!start_attached(fd))
@@ -203,7 +203,7 @@ static int run_activated(struct session *session, int fd)
 	return session_run(session, MPA_ROLE_RESPONDER);
 }
 
-/* Serve one connection after another. Returns the last status that is not 0. */
+/* Serve one connection after another. Return: the last status that is not 0. */
 static int serve(const struct options *opt, struct session *session, int listener)
 {
 	unsigned long count = opt->keep ? opt->count : 1, done;
@@ -227,7 +227,7 @@ static void on_child(int number)
 	(void)number;
 }
 
-/* Returns the number of processes left. A process that fails reports the reason itself. */
+/* Return: the number of processes left. A process that fails reports the reason itself. */
 static unsigned long reap(unsigned long running, int options, int *kept)
 {
 	int status;
@@ -242,7 +242,7 @@ static unsigned long reap(unsigned long running, int options, int *kept)
 	return running;
 }
 
-/* Returns whether another process was started. */
+/* Return: whether another process was started. */
 static bool fork_session(struct session *session, int listener, const sigset_t *unblocked)
 {
 	pid_t pid = fork();
@@ -271,7 +271,7 @@ static void tell_full(const struct options *opt)
 		 opt->max);
 }
 
-/* Block signals except while the process waits; returns the previous set. */
+/* Block signals, except while the process waits. Return: the previous set. */
 static sigset_t block_signals(void)
 {
 	static const int numbers[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP };
@@ -286,7 +286,7 @@ static sigset_t block_signals(void)
 	return old;
 }
 
-/* The output whose reader may exit, which must be noticed before a record is lost. */
+/* Return: the output whose reader may exit: that must be detected before a record is lost. */
 static int watched_output(const struct session_options *opt)
 {
 	return opt->exec || opt->send || opt->receive ? -1 : STDOUT_FILENO;
@@ -330,7 +330,7 @@ static int serve_forked(const struct options *opt, struct session *session, int 
 }
 
 /*
- * The socket that systemd passed. Returns true for a listening socket (Accept=no),
+ * Take the socket passed by systemd. Return: true for a listening socket (Accept=no),
  * false for a connection (Accept=yes).
  */
 static bool take_activated(const struct options *opt, int *fd)
@@ -341,7 +341,7 @@ static bool take_activated(const struct options *opt, int *fd)
 	if (atoi(getenv("LISTEN_FDS")) != 1)
 		die(STATUS_USAGE, "systemd passed %s sockets, expected one",
 		    getenv("LISTEN_FDS"));
-	/* --exec's command must not see these. */
+	/* The command of --exec must not see these. */
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");

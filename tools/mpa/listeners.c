@@ -25,12 +25,12 @@ static void listeners_read(struct conns *conns, const char *path)
 
 	if (!file)
 		return;
-	/* sl, local, remote, st, queues, timer, retransmits, uid, timeout, inode */
+	/* fields: sl, local, remote, st, queues, timer, retransmits, uid, timeout, inode */
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, " %*s %*s %*s %x %*s %*s %*s %*s %*s %llu", &state,
 			   &inode) != 2)
 			continue;
-		/* Listening sockets come first. */
+		/* Listening sockets come first in the file. */
 		if (state != STATE_LISTEN)
 			break;
 		listener_seen(conns, inode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa: records over TCP from a shell. Runs the command that argv names. */
+/* mpa: records over TCP from a shell. It runs the command that argv names. */
 #include "tool.h"
 
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 const char *argp_program_version = "mpa " MPA_VERSION;
 
 /*
- * mpa-conform is a separate Python program, in the package mpa-wire, as it also runs
- * on machines without mpa.
+ * mpa-conform is a separate Python program, in the package mpa-wire: it also runs on
+ * machines without mpa.
  */
 void run_conform(const char *command, int argc, char **argv)
 {
@@ -70,7 +70,10 @@ static void open_standard(void)
 		close(fd);
 }
 
-/* @netns: a name of "ip netns", or a path, such as /proc/PID/ns/net. */
+/*
+ * Enter a network namespace. @netns: a name of "ip netns", or a path such as
+ * /proc/PID/ns/net.
+ */
 static void enter_netns(const char *netns)
 {
 	char *path = NULL;
@@ -123,7 +126,7 @@ int main(int argc, char **argv)
 		say_command = each->name;
 		snprintf(name, sizeof(name), "mpa %s", each->name);
 		argv[1] = name;
-		/* -h is --help only as the last word: elsewhere it may be an argument. */
+		/* -h means --help only as the last word: elsewhere it may be an argument. */
 		if (argc > 2 && !strcmp(argv[argc - 1], "-h"))
 			argv[argc - 1] = need_memory(strdup("--help"));
 		return each->main(argc - 1, argv + 1);

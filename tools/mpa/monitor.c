@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* "mpa monitor": events of connections, or their records, as they happen. */
+/* "mpa monitor": print events of connections, or their records, as they happen. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -30,15 +30,15 @@ struct monitor {
 	int buffer;
 	double timeout;		/* seconds; 0: none */
 	double until;		/* CLOCK_MONOTONIC, in seconds */
-	unsigned int kinds;	/* MPA_CMD_*, a bit for each; 0: all */
+	unsigned int kinds;	/* a bit for each MPA_CMD_*; 0: all */
 	int words;
 	struct filter filter;
 	struct nl events;
 	struct nl ask;
 	struct taps taps;
 	struct conns conns;
-	uint32_t number;	/* of the last event; 0: none yet */
-	bool over;		/* the selected connection has gone */
+	uint32_t number;	/* number of the last event; 0: none yet */
+	bool over;		/* the selected connection has ended */
 };
 
 /* A signal has arrived. */
@@ -179,7 +179,7 @@ static void tap(struct monitor *monitor, const struct conn *conn)
 		 nl_why(&monitor->taps.nl));
 }
 
-/* Tap existing connections, and remove those that are gone without an event. */
+/* Tap existing connections, and remove those that have ended without an event. */
 static void tap_all(struct monitor *monitor)
 {
 	struct taps *taps = &monitor->taps;
@@ -211,7 +211,7 @@ static void begin_records(struct monitor *monitor)
 		note("no connection matches yet: waiting for one to start");
 }
 
-/* An event of a connection: start or end its tap. */
+/* Start or end a connection's tap, because of an event. */
 static void records_event(struct monitor *monitor, uint8_t cmd, const struct conn *conn)
 {
 	const __u64 cookie = conn_value(conn, MPA_A_CONN_COOKIE);
@@ -322,7 +322,7 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / NS_IN_S;
 }
 
-/* Whether to continue. */
+/* Wait for more. Return: whether to continue. */
 static bool wait_for_more(struct monitor *monitor, const sigset_t *signals)
 {
 	struct pollfd polled[2] = {

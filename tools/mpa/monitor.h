@@ -12,20 +12,20 @@
 /* Octets shown of each record by default. */
 #define MONITOR_OCTETS	64
 
-/* How the time is printed */
+/* formats of the time */
 enum stamp {
 	STAMP_CLOCK,		/* time of day */
-	STAMP_LINE,		/* a line with date and time before each */
-	STAMP_SHORT,		/* date and time in the line */
+	STAMP_LINE,		/* in a line before, with the date */
+	STAMP_SHORT,		/* in the same line, with the date */
 };
 
 /**
  * struct output - how lines are printed
- * @stamp:	the kind of time stamp, unless as JSON
+ * @stamp:	format of the time, except in JSON
  * @json:	as JSON
  * @hex:	print records as a hex dump, even if they are text
  * @count:	number of lines to print; 0: no limit
- * @done:	number of lines printed so far, of those that count
+ * @done:	number of counted lines printed so far
  */
 struct output {
 	enum stamp stamp;
@@ -51,8 +51,8 @@ const char *event_name(uint8_t cmd);
 
 /**
  * struct tap - a connection whose records are printed
- * @cookie:	its number
- * @seq:	of the last record
+ * @cookie:	the connection's cookie
+ * @seq:	number of the last record
  * @begun:	directions in which a record was seen, a bit for each
  * @ends:	local and remote end
  */
@@ -65,10 +65,10 @@ struct tap {
 
 /**
  * struct taps - all taps
- * @output:	where records are printed
+ * @output:	output for records
  * @nl:		the socket that receives them
- * @octets:	maximum to print of each record
- * @lost:	the kernel reported a loss, and no gap in the numbers has been seen yet
+ * @octets:	maximum number of octets to print of each record
+ * @lost:	the kernel has reported a loss, but no gap in the numbers followed yet
  * @list:	the connections
  * @n:		their number
  * @room:	allocated entries

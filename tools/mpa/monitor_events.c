@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Output of "mpa monitor" for events: one line each, as text or JSON. */
+/* Print events for "mpa monitor", one line each, as text or JSON. */
 #include "tool.h"
 #include "monitor.h"
 
@@ -36,13 +36,13 @@ static const char *event_colour(uint8_t cmd)
 	}
 }
 
-/* The event's name; NULL if it is not known. */
+/* Return: the event's name; NULL if it is unknown. */
 const char *event_name(uint8_t cmd)
 {
 	return cmd <= MPA_CMD_MAX ? names[cmd] : NULL;
 }
 
-/* Print the time before a line; the date in the format of "ip monitor". */
+/* Print the time before a line. The date has the format of "ip monitor". */
 void output_time(const struct output *output)
 {
 	static const char *const formats[] = { "%T", "%a %b %e %T %Y", "%FT%T" };
@@ -61,7 +61,7 @@ void output_time(const struct output *output)
 		printf("%s.%03ld ", text, now.tv_nsec / NS_IN_MS);
 }
 
-/* Print a line; takes ownership of @it. */
+/* Print a line. Takes ownership of @it. */
 void output_json(const char *name, json_t *it)
 {
 	json_t *line = need_memory(json_object());
@@ -77,7 +77,7 @@ void output_json(const char *name, json_t *it)
 	json_decref(it);
 }
 
-/* @what: "events" or "records"; @n is 0 if the number is unknown. */
+/* Report lost messages. @what: "events" or "records"; @n: their number, 0 if unknown. */
 void output_lost(const struct output *output, const char *what, __u64 n)
 {
 	json_t *it;
@@ -98,7 +98,7 @@ void output_lost(const struct output *output, const char *what, __u64 n)
 
 /* ---- an event ---- */
 
-/* The names and numbers are those of the documents. */
+/* Print an error with the name and number that the documents use. */
 static void print_error(const struct conn *conn)
 {
 	const int err = conn_value(conn, MPA_A_CONN_ERRNO);

@@ -15,8 +15,8 @@
 /**
  * struct record - a record in a tap's message
  * @has:	the attributes present, a bit for each
- * @value:	those that are numbers
- * @data:	its first octets
+ * @value:	values of numeric attributes
+ * @data:	first octets of the record
  * @len:	their number
  */
 struct record {
@@ -103,7 +103,7 @@ static const char *verdict_of(const struct record *record)
 	       conn_name_of(MPA_A_CONN_ERROR, verdict) ?: "unknown error";
 }
 
-/* The beginning of a line: time, connection, direction. */
+/* Print the beginning of a line: time, connection, direction. */
 static void print_front(const struct taps *taps, const struct tap *tap,
 			const struct record *record)
 {
@@ -182,13 +182,13 @@ static void record_json(const struct record *record)
 
 /* ---- incoming records ---- */
 
-/* A tap starts after its connection: print how many octets came before its first record. */
+/* A tap starts after its connection: print the number of octets before its first record. */
 static void tell_begin(const struct taps *taps, struct tap *tap, const struct record *record)
 {
 	const unsigned int direction = record->value[MPA_A_TAP_DIRECTION];
 	const __u64 position = record->value[MPA_A_TAP_POSITION];
 
-	/* The octets before an out-of-order record may still arrive. */
+	/* Octets before an out-of-order record may still arrive. */
 	if (tap->begun >> direction & 1 || record_has(record, MPA_A_TAP_PLACED))
 		return;
 	tap->begun |= 1U << direction;
@@ -244,7 +244,7 @@ void taps_take(struct taps *taps)
 			return;
 		if (ret < 0 && errno != ENOBUFS)
 			die(STATUS_LOCAL, "cannot read records: %m");
-		/* A gap in the record numbers shows where. */
+		/* A gap in the records' numbers shows the place. */
 		taps->lost |= ret < 0;
 	}
 }
@@ -277,7 +277,7 @@ static int taps_ask(struct taps *taps, uint8_t cmd, __u64 cookie)
 	return nl_ask(&taps->nl, nlh, record_come, taps);
 }
 
-/* Returns false on failure, with the reason in taps->nl.error. */
+/* Add a tap. Return: false on failure, with the reason in taps->nl.error. */
 bool taps_add(struct taps *taps, const struct conn *conn)
 {
 	char *local = conn_end(conn, false), *remote = conn_end(conn, true);
@@ -288,7 +288,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 		taps->list = need_memory(realloc(taps->list,
 						 taps->room * sizeof(*taps->list)));
 	}
-	/* Add it first: records may arrive before the answer to the request. */
+	/* Add the tap to the list first: records may arrive before the request's answer. */
 	tap = &taps->list[taps->n++];
 	*tap = (struct tap){ .cookie = conn_value(conn, MPA_A_CONN_COOKIE) };
 	if (asprintf(&tap->ends, "%s -> %s", local, remote) < 0)
@@ -302,7 +302,7 @@ bool taps_add(struct taps *taps, const struct conn *conn)
 	return false;
 }
 
-/* The connection has ended, and its last records have arrived. */
+/* Remove a tap: its connection has ended, and its last records have arrived. */
 void taps_gone(struct taps *taps, __u64 cookie)
 {
 	struct tap *tap = taps_find(taps, cookie);
@@ -316,7 +316,7 @@ void taps_gone(struct taps *taps, __u64 cookie)
 	*tap = taps->list[--taps->n];
 }
 
-/* Close all taps; records that still arrive are not printed. */
+/* Close all taps. Records that still arrive are not printed. */
 void taps_close(struct taps *taps)
 {
 	if (taps->lost)
@@ -324,7 +324,7 @@ void taps_close(struct taps *taps)
 	while (taps->n) {
 		struct tap tap = taps->list[--taps->n];
 
-		/* A tap whose connection has ended need not be closed. */
+		/* The tap of an ended connection need not be closed. */
 		taps_ask(taps, MPA_CMD_TAP_CLEAR, tap.cookie);
 		free(tap.ends);
 	}

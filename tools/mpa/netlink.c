@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Generic netlink: the family "mpa" of the current network namespace
+ * Generic netlink: the family "mpa" of the present network namespace
  * (Documentation/netlink/specs/mpa.yaml).
  */
 #include "tool.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often a dump is repeated if changes interrupt it. */
+/* How often to repeat a dump that changes interrupt. */
 #define NL_TRIES	16
 
 /* ---- the kernel's error messages ---- */
@@ -33,7 +33,7 @@ static int range_attr(const struct nlattr *attr, void *data)
 	return MNL_CB_OK;
 }
 
-/* The type of the request's attribute at @offset. */
+/* Return: the type of the request's attribute at @offset. */
 static unsigned int attr_at(const struct nlmsghdr *request, uint32_t offset)
 {
 	if (offset + sizeof(struct nlattr) > request->nlmsg_len)
@@ -88,7 +88,7 @@ static int answer_error(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_ERROR;
 }
 
-/* The end of a dump may report an error as well. */
+/* The end of a dump may report an error, too. */
 static int answer_done(const struct nlmsghdr *nlh, void *data)
 {
 	const int *err = mnl_nlmsg_get_payload(nlh);
@@ -107,7 +107,7 @@ static int answer_message(const struct nlmsghdr *nlh, void *data)
 	return answer->each ? answer->each(nlh, answer->data) : MNL_CB_OK;
 }
 
-/* The kernel's message, or the text of its errno. */
+/* Return: the kernel's message, or the text for its errno. */
 const char *nl_why(const struct nl *nl)
 {
 	if (nl->error.err == EPERM)
@@ -132,16 +132,16 @@ static struct nlmsghdr *request_to(struct nl *nl, void *buf, uint16_t family,
 	return nlh;
 }
 
-/* A request to the family; @buf has NL_REQUEST_SIZE octets. */
+/* Build a request to the family. @buf has NL_REQUEST_SIZE octets. */
 struct nlmsghdr *nl_request(struct nl *nl, void *buf, uint8_t cmd, uint16_t flags)
 {
 	return request_to(nl, buf, nl->family, cmd, flags);
 }
 
 /*
- * Send a request and pass each message to @each until the request is answered. Records of
- * taps that arrive before the answer are passed as well. Returns 0, or -1 with errno and
- * nl->error.
+ * Send a request, and pass each message to @each until the request is answered. Taps'
+ * records that arrive before the answer are passed, too. Return: 0, or -1 with errno
+ * and nl->error.
  */
 int nl_ask(struct nl *nl, struct nlmsghdr *nlh, nl_message_t each, void *data)
 {
@@ -185,7 +185,7 @@ static void nl_connect(struct nl *nl)
 }
 
 /*
- * Pass each message of a dump to @each. If changes interrupted the dump, call @begin and
+ * Pass each message of a dump to @each. If changes interrupt the dump, call @begin and
  * dump again.
  */
 int nl_dump(struct nl *nl, uint8_t cmd, nl_begin_t begin, nl_message_t each, void *data)
@@ -218,7 +218,7 @@ static int family_seen(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_OK;
 }
 
-/* Exits if mpa is not loaded. */
+/* Open the socket; exit if mpa is not loaded. */
 void nl_open(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -248,7 +248,10 @@ int nl_fd(const struct nl *nl)
 	return mnl_socket_get_fd(nl->sock);
 }
 
-/* Set the receive buffer; SO_RCVBUFFORCE exceeds the limit, for root of the initial userns. */
+/*
+ * Set the receive buffer. For root of the initial user namespace SO_RCVBUFFORCE exceeds
+ * the limit.
+ */
 int nl_buffer(struct nl *nl, int octets)
 {
 	if (!setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &octets, sizeof(octets)))
@@ -256,7 +259,7 @@ int nl_buffer(struct nl *nl, int octets)
 	return setsockopt(nl_fd(nl), SOL_SOCKET, SO_RCVBUF, &octets, sizeof(octets));
 }
 
-/* Subscribe to events. Returns 0, or -1 with errno. */
+/* Subscribe to events. Return: 0, or -1 with errno. */
 int nl_listen(struct nl *nl)
 {
 	char buf[NL_REQUEST_SIZE];
@@ -265,8 +268,8 @@ int nl_listen(struct nl *nl)
 }
 
 /*
- * Pass a notification to @each. Returns 1 if there was one, 0 if not, -1 with errno:
- * ENOBUFS means that some were lost.
+ * Pass a notification to @each. Return: 1, or 0 if there was none, or -1 with errno;
+ * ENOBUFS: some were lost.
  */
 int nl_take(struct nl *nl, nl_message_t each, void *data)
 {
@@ -277,7 +280,7 @@ int nl_take(struct nl *nl, nl_message_t each, void *data)
 	return mnl_cb_run(nl->message, len, 0, 0, each, data) < MNL_CB_STOP ? -1 : 1;
 }
 
-/* MPA_CMD_* */
+/* Return: MPA_CMD_*. */
 uint8_t nl_command(const struct nlmsghdr *nlh)
 {
 	const struct genlmsghdr *genl = mnl_nlmsg_get_payload(nlh);

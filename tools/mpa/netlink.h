@@ -16,8 +16,8 @@
 /**
  * struct nl_error - why the kernel refused a request
  * @err:	errno, positive
- * @text:	its message; "" if none
- * @attr:	the attribute that is wrong; 0 if the kernel names none
+ * @text:	the kernel's message, or ""
+ * @attr:	the wrong attribute; 0 if the kernel names none
  * @has_range:	the kernel reported the allowed range
  * @min:	the lowest allowed value
  * @max:	the highest allowed value
@@ -35,9 +35,9 @@ struct nl_error {
  * struct nl - a generic netlink socket
  * @sock:	libmnl's
  * @family:	number of the family "mpa"
- * @seq:	of the last request
+ * @seq:	number of the last request
  * @message:	received messages, NL_MESSAGE_SIZE octets
- * @error:	of the last request that failed
+ * @error:	error of the last failed request
  */
 struct nl {
 	struct mnl_socket *sock;
@@ -47,7 +47,7 @@ struct nl {
 	struct nl_error error;
 };
 
-/* Called with each message, and before a dump, each time it is tried. */
+/* Called for each message, and before each try of a dump. */
 typedef int (*nl_message_t)(const struct nlmsghdr *nlh, void *data);
 typedef void (*nl_begin_t)(void *data);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* mpa perf: measure MPA, also in comparison with plain TCP. The options. */
+/* mpa perf: measure MPA, also in comparison with plain TCP. This file has the options. */
 #include "perf.h"
 
 #include <arpa/inet.h>
@@ -13,12 +13,12 @@
 #define DEFAULT_SECONDS		10
 #define DEFAULT_COMPARE_SECONDS	2
 
-#define PERF_PORT		"5201"	/* iperf3's */
+#define PERF_PORT		"5201"	/* iperf3's port */
 
 enum {
 	DEFAULT_ROUNDS = 5,
-	DEFAULT_SMALL = 64,		/* octets, of a record or request */
-	DEFAULT_BATCH = 64,		/* calls of a stream with --segment */
+	DEFAULT_SMALL = 64,		/* octets in a record or request */
+	DEFAULT_BATCH = 64,		/* records per call of a stream with --segment */
 	ROUNDS_MAX = 1000,
 	BASE = 10,
 };
@@ -70,7 +70,7 @@ static const struct argp_option client_options[] = {
 	{}
 };
 
-/* Options that were not given are negative. */
+/* The client's options; negative if not given. */
 struct client_input {
 	struct perf_client client;
 	struct start_options start;
@@ -96,7 +96,7 @@ static double seconds_of(struct argp_state *state, const char *text)
 	return seconds;
 }
 
-/* A number, optionally followed by K, M or G: powers of @unit_is. */
+/* Return: a number, which K, M or G may follow: powers of @unit_is. */
 static uint64_t number_of(struct argp_state *state, const char *text, unsigned int unit_is,
 			  uint64_t least, uint64_t most)
 {
@@ -126,7 +126,7 @@ static uint64_t octets_of(struct argp_state *state, const char *text, uint64_t l
 	return number_of(state, text, 1024, least, most);
 }
 
-/* As iperf3 counts them */
+/* Return: bits, counted as by iperf3. */
 static uint64_t bits_of(struct argp_state *state, const char *text)
 {
 	return number_of(state, text, 1000, 8, INT64_MAX);
@@ -150,7 +150,7 @@ static int test_of(struct argp_state *state, const char *text)
 	return PERF_STREAM;
 }
 
-/* Defaults depend on the test. */
+/* Set the defaults, which depend on the test. */
 static void finish(struct argp_state *state, struct client_input *input)
 {
 	struct perf_params *params = &input->client.params;
@@ -280,7 +280,10 @@ static error_t parse_kind(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* A word without a colon is a host, or a port of localhost if it is a number. */
+/*
+ * Parse an endpoint. A word without a colon is a host; if it is a number, a port of
+ * localhost.
+ */
 static void server_parse(struct endpoint *to, const struct argp_state *state)
 {
 	const int count = state->argc - state->next;
@@ -405,7 +408,7 @@ static int server_main(int argc, char **argv)
 	return perf_server(&server);
 }
 
-/* Raise the limit of descriptors: each connection needs one. */
+/* Raise the limit of descriptors, as each connection needs one. */
 static void raise_limit(void)
 {
 	struct rlimit limit;
@@ -417,8 +420,8 @@ static void raise_limit(void)
 }
 
 /*
- * The form of iperf3: -s is the server, -c HOST the client. Remove the option, and move
- * HOST to the end, as an argument. Returns 0 if there is neither.
+ * Accept iperf3's form: -s is the server, -c HOST the client. Remove the option, and
+ * move HOST to the end, as an argument. Return: 0 if there is neither option.
  */
 static int role_of(int *argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the files of "mpa perf": the parameters of a test, the control
- * protocol, the measured connections, and the counters of each end.
+ * Shared by the files of "mpa perf": a test's parameters, the control protocol,
+ * measured connections, and the counters of each end.
  */
 #ifndef _MPA_PERF_H
 #define _MPA_PERF_H
@@ -19,10 +19,10 @@
 #define NS_PER_US		1000.0
 
 enum {
-	PERF_VERSION = 1,		/* of the control protocol */
-	PERF_HELLO = 128,		/* octets of a hello and of the answer */
-	PERF_TOKEN = 16,		/* digits of a run's token */
-	PERF_PATIENCE_MS = 10000,	/* timeout for the peer's next message, outside a run */
+	PERF_VERSION = 1,		/* version of the control protocol */
+	PERF_HELLO = 128,		/* octets in a hello, and in its answer */
+	PERF_TOKEN = 16,		/* digits in a run's token */
+	PERF_PATIENCE_MS = 10000,	/* timeout for the peer's next message, outside of a run */
 	PERF_STUCK_S = 30,		/* timeout of a run without progress */
 	PERF_CONNECTIONS_MAX = 1000,
 	PERF_SIZE_MAX = 4 << 20,
@@ -43,10 +43,10 @@ enum perf_test {
 /**
  * struct perf_params - what to measure, and how
  * @test:	 enum perf_test
- * @mpa:	 MPA; otherwise plain TCP
+ * @mpa:	 use MPA, not plain TCP
  * @to_server:	 records go to the server
  * @to_client:	 records go to the client
- * @verify:	 compare each received octet with what was sent
+ * @verify:	 compare each received octet with the sent one
  * @nodelay:	 TCP_NODELAY
  * @connections: their number
  * @size:	 octets per record, or with @segment per call
@@ -118,7 +118,7 @@ json_t *perf_histogram_pack(const struct perf_histogram *histogram);
 
 /* perf_side.c: the counters of one end */
 struct perf_count {
-	uint64_t octets;		/* total, including the warm-up */
+	uint64_t octets;		/* in total, with the warm-up */
 	uint64_t records;
 	uint64_t measured_octets;
 	uint64_t measured_records;
@@ -130,11 +130,11 @@ struct perf_side {
 	struct perf_count received;
 	double cpu_user;
 	double cpu_system;
-	double cpu_seconds;		/* in this duration */
+	double cpu_seconds;		/* during the measured time */
 	uint64_t tcp_retransmitted;
 	uint64_t tcp_rtt_us;
 	uint64_t tcp_mss;
-	struct mpa_info mpa;		/* its counters are sums over the connections */
+	struct mpa_info mpa;		/* counters are sums over the connections */
 	char *boot;			/* the kernel's boot_id */
 	char *system;			/* uname(2) */
 	char *congestion;
@@ -152,17 +152,17 @@ struct perf_run;
 struct perf_flow {
 	struct perf_run *run;
 	int fd;
-	unsigned int events;		/* that epoll reports */
+	unsigned int events;		/* events for epoll */
 	bool shut;			/* sending has ended */
 	bool ended;			/* the peer's sending has ended */
 	uint64_t tx_octets;
-	uint64_t tx_limit;		/* may be sent now */
-	uint64_t tx_final;		/* total to send */
-	uint64_t tx_base;		/* MPA's counter of records before the run */
+	uint64_t tx_limit;		/* octets that may be sent now */
+	uint64_t tx_final;		/* octets to send in total */
+	uint64_t tx_base;		/* MPA's counter of records at the start of the run */
 	uint64_t rx_octets;
 	uint64_t rx_records;
 	uint64_t rx_base;		/* stream position of the first record */
-	uint64_t rx_mixed;		/* order-independent checksum of the record numbers */
+	uint64_t rx_mixed;		/* sum over the records' numbers, in any order */
 	uint64_t asked;			/* when the request was sent */
 };
 
@@ -185,13 +185,13 @@ struct perf_run {
 	const struct perf_params *params;
 	bool server;
 	bool sends;
-	bool asks;			/* latency: sends requests */
+	bool asks;			/* latency test: this end sends requests */
 	bool answers;
 	unsigned int n;
 	struct perf_flow *flow;
 	int control;
 	int epoll;
-	char *pattern;			/* content of all records */
+	char *pattern;			/* the content of all records */
 	char *buf;
 	size_t buf_len;
 	char *cmsg;			/* buffer for control messages */
@@ -200,7 +200,7 @@ struct perf_run {
 	struct perf_histogram *interval_times;
 	uint64_t begun;
 	uint64_t measured_from;
-	uint64_t stop_at;		/* 0: octets are counted */
+	uint64_t stop_at;		/* end of the run; 0: octets are counted */
 	uint64_t last_tx;
 	uint64_t last_rx;
 	uint64_t over;
@@ -251,7 +251,7 @@ struct perf_client {
 	bool json;
 };
 
-/* A run of the client, with the counters of both ends */
+/* a run of the client, with the counters of both ends */
 struct perf_round {
 	const struct perf_client *client_options;
 	bool mpa;
@@ -260,7 +260,7 @@ struct perf_round {
 	struct perf_side server;
 	struct perf_histogram *times;
 	json_t *intervals;
-	double metric;			/* the value that --compare compares */
+	double metric;			/* the value for --compare */
 };
 
 int perf_client(struct perf_client *client);
@@ -276,7 +276,7 @@ void perf_report_compare(const struct perf_client *client, const struct perf_rou
 			 unsigned int n);
 char *perf_report_rate(double octets, double seconds);
 
-/* Median, least and greatest metric of the rounds with MPA, or without. */
+/* Median, minimum and maximum metric of the rounds with MPA, or without. */
 struct perf_spread {
 	double median;
 	double least;

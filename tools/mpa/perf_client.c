@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The client: request runs from the server, open their connections, and compare
- * the counters of both ends.
+ * The client: request runs from the server, open their connections, and compare both
+ * ends' counters.
  */
 #include "perf.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAST_WORDS_MS = 1000 };	/* wait for the server's error after the connections failed */
+enum { LAST_WORDS_MS = 1000 };	/* for the server's error, after a failure */
 
 static void on_interrupt(int signal)
 {
@@ -20,7 +20,7 @@ static void on_interrupt(int signal)
 	perf_interrupted = true;
 }
 
-/* Report an error, with --json as well; returns the exit status. */
+/* Report an error, with --json in JSON, too. Return: the exit status. */
 static int failed(const struct perf_client *client, enum status status, const char *why)
 {
 	json_t *object;
@@ -35,7 +35,7 @@ static int failed(const struct perf_client *client, enum status status, const ch
 	return status;
 }
 
-/* The server may have reported the reason before it closed the connections. */
+/* Append the reason, if the server has reported it before closing the connections. */
 static void add_last_words(int control, enum status *status, char **why)
 {
 	json_t *message, *error;
@@ -99,7 +99,7 @@ static enum status open_flow(struct perf_run *run, const struct endpoint *to, co
 	return status;
 }
 
-/* Open all connections of the run, to the address of the control connection. */
+/* Open all connections of the run, to the control connection's address. */
 static enum status open_flows(struct perf_run *run, const char *token, char **why)
 {
 	char *address = endpoint_of(run->control, true);
@@ -120,7 +120,7 @@ static enum status open_flows(struct perf_run *run, const char *token, char **wh
 	return status;
 }
 
-/* The receiver has to start its clock before the other end sends. */
+/* Start the run: the receiver has to start its clock before the other end sends. */
 static enum status go(struct perf_run *run, char **why)
 {
 	json_t *going = NULL;
@@ -138,7 +138,10 @@ static enum status go(struct perf_run *run, char **why)
 	return status;
 }
 
-/* Plain TCP has no records: their number is octets divided by the size. */
+/*
+ * Whether both ends count the same. Plain TCP has no records: their number is octets
+ * divided by the size.
+ */
 static bool same(const struct perf_count *sent, const struct perf_count *received, bool mpa)
 {
 	return sent->octets == received->octets && (!mpa || sent->records == received->records);
@@ -193,7 +196,7 @@ static void tick(struct perf_run *run, double from, double to, const struct perf
 		.rx_records = now->rx_records - base->rx_records,
 	};
 
-	/* After the last octet, before the end of the run. */
+	/* This is after the last octet, and before the end of the run. */
 	if (!sums.tx_octets && !sums.rx_octets && to - from < run->interval / 2)
 		return;
 	if (round->client_options->json)
@@ -204,7 +207,7 @@ static void tick(struct perf_run *run, double from, double to, const struct perf
 				     run->interval_times);
 }
 
-/* Both ends exchange their counters. */
+/* Exchange counters with the other end. */
 static enum status exchange(struct perf_run *run, struct perf_round *round, char **why)
 {
 	json_t *results = json_incref(run->peer);
@@ -316,7 +319,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 	}
 	if (i < n || rounds[i - 1].interrupted)
 		status = STATUS_INTERRUPTED;
-	/* A round that was interrupted cannot be compared. */
+	/* An interrupted round cannot be compared. */
 	if (client->compare && i && rounds[i - 1].interrupted)
 		i--;
 	show(client, peer, rounds, i, status);
@@ -327,7 +330,7 @@ static int measure_all(const struct perf_client *client, int control, const char
 
 int perf_client(struct perf_client *client)
 {
-	/* SIGINT interrupts a run that waits; the second one kills the program. */
+	/* The first SIGINT interrupts a waiting run, the second kills the program. */
 	struct sigaction action = {
 		.sa_handler = on_interrupt,
 		.sa_flags = SA_RESETHAND | SA_RESTART,
@@ -339,7 +342,7 @@ int perf_client(struct perf_client *client)
 	if (client->params.mpa || client->compare) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		/* Check that the kernel has MPA, before contacting the server. */
+		/* Check that the kernel has MPA before contacting the server. */
 		start_attach(fd);
 		close(fd);
 	}

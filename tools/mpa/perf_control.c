@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The control protocol. Each connection begins in plain TCP with a hello of a
- * fixed length, a line of text padded with blanks, and its answer:
+ * The control protocol. Each connection begins in plain TCP with a hello and its
+ * answer, which are lines of text, padded with blanks to a fixed length:
  *
  *	MPA-PERF 1 CONTROL		a client begins
  *	MPA-PERF 1 DATA TOKEN INDEX	a connection of the run with this token
@@ -35,7 +35,7 @@ uint64_t perf_now(void)
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* The caller frees it. */
+/* Return: a formatted text. The caller frees it. */
 char *perf_text(const char *format, ...)
 {
 	va_list args;
@@ -50,7 +50,7 @@ char *perf_text(const char *format, ...)
 	return text;
 }
 
-/* Wait until the socket is readable or writable. Returns 0 or a negative errno. */
+/* Wait until the socket is readable or writable. Return: 0 or a negative errno. */
 static int wait_for(int fd, short events, uint64_t until)
 {
 	struct pollfd poll_for = { .fd = fd, .events = events };
@@ -63,7 +63,7 @@ static int wait_for(int fd, short events, uint64_t until)
 	return 0;
 }
 
-/* Read @len octets within the time. Returns 0, a negative errno, -ENODATA at end of stream. */
+/* Read @len octets in time. Return: 0, or a negative errno; -ENODATA: end of stream. */
 static int receive_all(int fd, void *to, size_t len, int timeout_ms)
 {
 	uint64_t until = perf_now() + timeout_ms * NS_PER_MS;
@@ -131,7 +131,7 @@ void perf_hello_make(char *hello, const char *format, ...)
 	va_end(args);
 }
 
-/* Whether the octets can be the beginning of a hello. */
+/* Whether the octets may begin a hello. */
 bool perf_hello_may_be(const char *hello, size_t have)
 {
 	return !memcmp(hello, magic, have < strlen(magic) ? have : strlen(magic));
@@ -184,7 +184,7 @@ static enum status judge_answer(char *answer, char **why)
 }
 
 /*
- * Read the answer to a hello. Check the first octets at once: a peer with another
+ * Read the answer to a hello. Check its first octets at once: a peer with another
  * protocol may never send the full length.
  */
 enum status perf_hello_answer(int fd, char **why)
@@ -220,7 +220,7 @@ enum status perf_hello_answer(int fd, char **why)
 	return STATUS_STARTUP;
 }
 
-/* Takes @message. */
+/* Send a message. Takes ownership of @message. */
 bool perf_control_send(int fd, json_t *message)
 {
 	char *text = need_memory(json_dumps(need_memory(message), JSON_COMPACT));
@@ -235,7 +235,7 @@ bool perf_control_send(int fd, json_t *message)
 	return good;
 }
 
-/* Read the next message, an object. Returns NULL on an error, and the reason in *why. */
+/* Read the next message, an object. Return: NULL on an error, with the reason in *why. */
 json_t *perf_control_receive(int fd, int timeout_ms, char **why)
 {
 	json_error_t error;

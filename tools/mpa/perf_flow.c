@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A measured connection: start MPA, send and receive. Octet N of a direction is octet
- * N modulo PERF_PATTERN of a pattern, so that octets can be compared wherever records
- * and calls begin.
+ * A measured connection: start MPA, send and receive. Octet N of a direction is octet N
+ * modulo PERF_PATTERN of a pattern. So octets can be compared wherever records and
+ * calls begin.
  */
 #include "perf.h"
 
@@ -16,7 +16,7 @@
 
 enum {
 	BURST = 16,		/* calls before the next connection is served */
-	WORD = 4,		/* the length of an FPDU is a multiple of it */
+	WORD = 4,		/* an FPDU's length is a multiple of this */
 	HEADER = 2,
 	CRC = 4,
 	MARKER = 4,
@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * The first record, sent by the initiator, as the responder must not send before it
- * (RFC 5044 section 7.1.2 rule 4). It is not counted.
+ * The initiator sends this first, as the responder must not send before it receives a
+ * record (RFC 5044 section 7.1.2 rule 4). It is not counted.
  */
 static const char opening[] = "mpa-perf opening";
 
@@ -54,7 +54,10 @@ static bool set_option(int fd, int level, int option, int value, const char *nam
 	return false;
 }
 
-/* A client must not make a server's kernel load a module. */
+/*
+ * Whether the congestion control is available. A client must not make a server's kernel
+ * load a module.
+ */
 static bool is_available(const char *congestion)
 {
 	char name[PERF_CONGESTION];
@@ -69,7 +72,7 @@ static bool is_available(const char *congestion)
 	return found;
 }
 
-/* Options that iperf3 has as well. */
+/* Set the options that iperf3 has, too. */
 static bool set_tcp(struct perf_flow *flow, char **why)
 {
 	const struct perf_params *params = params_of(flow);
@@ -130,7 +133,7 @@ static enum status start_framing(struct perf_flow *flow, char **why)
 	return start_mpa(flow->fd, &start, role, why);
 }
 
-/* Send or receive the opening record. Returns 0 or a negative errno. */
+/* Send or receive the opening record. Return: 0 or a negative errno. */
 static int exchange_opening(struct perf_flow *flow)
 {
 	static const struct timeval patience = { .tv_sec = PERF_PATIENCE_MS / 1000 };
@@ -190,7 +193,7 @@ static enum status flow_lost(struct perf_flow *flow, int err, char **why)
 	return STATUS_LOST;
 }
 
-/* Octets of an FPDU, without markers. */
+/* Return: the length of an FPDU without markers. */
 static uint64_t fpdu_of(unsigned int size)
 {
 	return (HEADER + size + WORD - 1) / WORD * WORD + CRC;
@@ -201,7 +204,10 @@ static uint64_t without_markers(uint64_t position)
 	return position - (position + MARKER_EVERY - 1) / MARKER_EVERY * MARKER;
 }
 
-/* The number of the record at @position, as all have one size. UINT64_MAX: none starts there. */
+/*
+ * Return: the number of the record at @position, as all have one size; UINT64_MAX: none
+ * starts there.
+ */
 static uint64_t record_at(const struct perf_flow *flow, uint64_t position)
 {
 	uint64_t octets = without_markers(position) - without_markers(flow->rx_base);
@@ -210,7 +216,7 @@ static uint64_t record_at(const struct perf_flow *flow, uint64_t position)
 	return octets % fpdu ? UINT64_MAX : octets / fpdu;
 }
 
-/* A hash (splitmix64), so that consecutive numbers are unrelated. */
+/* Return: a hash (splitmix64), so that consecutive numbers are unrelated. */
 static uint64_t mixed(uint64_t value)
 {
 	value += 0x9e3779b97f4a7c15;
@@ -219,7 +225,7 @@ static uint64_t mixed(uint64_t value)
 	return value ^ (value >> 31);
 }
 
-/* Account for the result of a recvmsg(). */
+/* the result of a recvmsg() that is being counted */
 struct came {
 	size_t octets;
 	unsigned int records;
@@ -272,7 +278,7 @@ static void read_control(struct msghdr *msg, struct came *came)
 	}
 }
 
-/* One recvmsg(). Returns octets, 0 at end of stream, or a negative errno. */
+/* Call recvmsg() once. Return: octets, 0 at end of stream, or a negative errno. */
 static ssize_t receive(struct perf_flow *flow, struct came *came)
 {
 	struct perf_run *run = flow->run;
@@ -319,7 +325,7 @@ enum status perf_flow_receive(struct perf_flow *flow, char **why)
 	return STATUS_OK;
 }
 
-/* One sendmmsg() for all records that may be sent. Returns octets, or -1. */
+/* Call sendmmsg() once, for all records that may be sent. Return: octets, or -1. */
 static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 {
 	static struct mmsghdr msg[MPA_RECV_BATCH_MAX];
@@ -342,7 +348,7 @@ static ssize_t send_batch(struct perf_flow *flow, unsigned int records)
 	return n < 0 ? n : sent;
 }
 
-/* One call that sends; plain TCP may accept a part of a record. */
+/* Call send() once; plain TCP may accept a part of a record. */
 static ssize_t send_some(struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);
@@ -385,7 +391,7 @@ bool perf_flow_has_all(const struct perf_flow *flow)
 	return sum == flow->rx_mixed;
 }
 
-/* Number of records sent; for plain TCP octets divided by --size. */
+/* Return: the number of records sent; for plain TCP octets divided by --size. */
 uint64_t perf_flow_sent(const struct perf_flow *flow)
 {
 	const struct perf_params *params = params_of(flow);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A log-linear histogram, as in HdrHistogram: each power of two is divided into
- * buckets of equal width, so that values are accurate to one part in 128. Minimum,
- * maximum, mean and number of values are exact.
+ * A log-linear histogram like HdrHistogram: each power of two has buckets of equal
+ * width, so that values are accurate to one part in 128. Minimum, maximum, mean and
+ * number of values are exact.
  */
 #include "perf.h"
 
@@ -40,7 +40,7 @@ void perf_histogram_clear(struct perf_histogram *histogram)
 	histogram->least = UINT64_MAX;
 }
 
-/* Each value below SUB has a bucket of its own. */
+/* Each value below SUB has its own bucket. */
 static unsigned int bucket_of(uint64_t value)
 {
 	unsigned int shift;
@@ -51,7 +51,7 @@ static unsigned int bucket_of(uint64_t value)
 	return (shift + 1) * SUB + (value >> shift) - SUB;
 }
 
-/* The greatest value of a bucket. */
+/* Return: the greatest value of a bucket. */
 static uint64_t top_of(unsigned int bucket)
 {
 	unsigned int shift;
@@ -92,7 +92,7 @@ uint64_t perf_histogram_count(const struct perf_histogram *histogram)
 	return histogram->count;
 }
 
-/* The percentile @percent. */
+/* Return: the percentile @percent. */
 uint64_t perf_histogram_at(const struct perf_histogram *histogram, double percent)
 {
 	uint64_t rank = ceil(percent / 100 * histogram->count), seen = 0, top;
@@ -133,7 +133,7 @@ double perf_histogram_deviation(const struct perf_histogram *histogram)
 	return variance > 0 ? sqrt((double)variance) : 0;
 }
 
-/* [[upper limit in microseconds, number of values], ...] without empty buckets */
+/* Return: [[upper limit in microseconds, number of values], ...], without empty buckets. */
 json_t *perf_histogram_pack(const struct perf_histogram *histogram)
 {
 	json_t *list = need_memory(json_array());

@@ -10,7 +10,7 @@
 
 enum { FORMAT = 1 };		/* version of the output */
 
-/* A number per second; null if @seconds is 0. */
+/* Return: a number per second; null if @seconds is 0. */
 static json_t *per_second(double number, double seconds)
 {
 	return seconds > 0 ? json_real(number / seconds) : json_null();
@@ -21,7 +21,7 @@ static json_t *us(double ns)
 	return json_real(ns / NS_PER_US);
 }
 
-/* A percentile; null if there are too few values. */
+/* Return: a percentile; null if there are too few values. */
 static json_t *percentile(const struct perf_histogram *times, double percent, unsigned int needs)
 {
 	return perf_histogram_count(times) >= needs ? us(perf_histogram_at(times, percent)) :
@@ -55,7 +55,7 @@ json_t *perf_json_interval(double from, double to, const struct perf_sums *sums,
 	return object;
 }
 
-/* One direction: octets and records sent and received. */
+/* Return: one direction's octets and records, sent and received. */
 static json_t *direction(const struct perf_count *sent, const struct perf_count *received)
 {
 	return need_memory(json_pack("{s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The parameters of a test: as JSON, their validation, and how each end starts MPA. */
+/* A test's parameters: their JSON, their validation, and how each end starts MPA. */
 #include "perf.h"
 
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ json_t *perf_params_pack(const struct perf_params *params)
 	return object;
 }
 
-/* Parse how to start MPA. Returns whether all numbers are in range. */
+/* Parse the parameters of MPA's start. Return: whether all numbers are in range. */
 static bool start_unpack(struct start_options *options, json_t *from)
 {
 	struct mpa_start *start = &options->start;
@@ -69,7 +69,7 @@ static bool start_unpack(struct start_options *options, json_t *from)
 	return true;
 }
 
-/* Parse the output of perf_params_pack(). Returns NULL, or an error that the caller frees. */
+/* Parse the output of perf_params_pack(). Return: NULL, or an error that the caller frees. */
 char *perf_params_unpack(struct perf_params *params, json_t *from)
 {
 	json_int_t connections, size, batch, octets, window = 0, pacing = 0;
@@ -111,7 +111,7 @@ char *perf_params_unpack(struct perf_params *params, json_t *from)
 	return test ? perf_text("%s", test) : NULL;
 }
 
-/* Returns an error if parameters cannot be combined, otherwise NULL. */
+/* Return: an error if parameters cannot be combined, otherwise NULL. */
 const char *perf_params_wrong(const struct perf_params *params)
 {
 	if (!params->to_server && !params->to_client)
@@ -133,7 +133,7 @@ const char *perf_params_wrong(const struct perf_params *params)
 	return NULL;
 }
 
-/* The role of one end. */
+/* Return: the role of this end. */
 enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 {
 	if (params->start.role == MPA_ROLE_DIRECT)
@@ -143,8 +143,8 @@ enum mpa_role perf_params_role(const struct perf_params *params, bool server)
 }
 
 /*
- * How one end starts MPA. The parameters apply to both ends, except flags that only
- * one role has.
+ * Set how this end starts MPA. The parameters apply to both ends, except flags that
+ * only one role has.
  */
 void perf_params_start(const struct perf_params *params, bool server,
 		       struct start_options *start)
@@ -157,7 +157,7 @@ void perf_params_start(const struct perf_params *params, bool server,
 		flags |= MPA_START_TX_MARKERS;
 	*start = params->start;
 	start->role = perf_params_role(params, server);
-	/* Set these after the start of MPA, when an error can be reported. */
+	/* Set these after MPA's start, when an error can be reported. */
 	start->place = false;
 	start->segment = MPA_SEGMENT_OFF;
 	start->quick = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Results as text. */
+/* Print results as text. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #define GIB		1073741824.0
 #define BITS_PER_GBIT	1e9
 #define US_PER_S	1e6
-#define SHORTEST	0.0001	/* seconds that a rate needs */
+#define SHORTEST	0.0001	/* minimum number of seconds for a rate */
 
-/* Four significant digits, or all before the point. The caller frees it. */
+/* Return: four significant digits, or all digits before the point. The caller frees it. */
 static char *digits(double value)
 {
 	int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
@@ -258,7 +258,7 @@ void perf_report_round(const struct perf_client *client, const struct perf_round
 		report_mpa(params, round);
 }
 
-/* The value to compare, with its unit. */
+/* Return: the value to compare, with its unit. */
 static char *metric(const struct perf_params *params, double value)
 {
 	char *number, *text;
@@ -341,7 +341,7 @@ static const char virtual_machine[] =
 	"emulated instructions, such as those of the CRC, cost more than on hardware. The\n"
 	"ratios in README are of counted instructions instead.";
 
-/* Print what the ratio does not show. */
+/* Print warnings that the ratio does not show. */
 static void caution(const struct perf_round *round)
 {
 	const struct perf_side *client = &round->client, *server = &round->server;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A run: serve all connections with epoll until each has been shut down in both
- * directions. An end that only receives calls shutdown() after it has read the end of
- * stream, so that the sender knows that everything was read.
+ * A run: serve all connections with epoll until each is shut down in both directions.
+ * An end that only receives calls shutdown() after the end of stream, so that the
+ * sender knows that all was read.
  */
 #include "perf.h"
 
@@ -18,7 +18,7 @@
 enum {
 	EVENTS = 64,
 	BUF_MAX = 1 << 20,
-	LOOK_MS = 1000,			/* interval of checks for progress */
+	LOOK_MS = 1000,			/* interval between checks for progress */
 };
 
 atomic_bool perf_interrupted;
@@ -44,7 +44,7 @@ static void fill_pattern(struct perf_run *run, size_t len)
 		run->pattern[PERF_PATTERN + i] = run->pattern[i];
 }
 
-/* Size of the receive buffer: for plain TCP that of a call that sends. */
+/* Return: the size of the receive buffer; for plain TCP, the size of one send. */
 static size_t buffer_of(const struct perf_params *params)
 {
 	size_t len = params->size;
@@ -159,7 +159,7 @@ static enum status wait_for(struct perf_run *run, struct perf_flow *flow, char *
 	return STATUS_LOCAL;
 }
 
-/* Send what may be sent, and shut the direction down if that was all. */
+/* Send the octets that may be sent; after the last ones shut the direction down. */
 static enum status advance(struct perf_run *run, struct perf_flow *flow, char **why)
 {
 	uint64_t before = flow->tx_octets;
@@ -219,7 +219,7 @@ static enum status stop(struct perf_run *run, char **why)
 	return status;
 }
 
-/* A message during the run: the peer stops, has failed, or has finished. */
+/* Handle a message during the run: the peer stops, has failed, or has finished. */
 static enum status control_event(struct perf_run *run, char **why)
 {
 	json_t *message = perf_control_receive(run->control, PERF_PATIENCE_MS, why), *value;
@@ -249,7 +249,7 @@ static enum status control_event(struct perf_run *run, char **why)
 	return status;
 }
 
-/* The warm-up is over. */
+/* End the warm-up. */
 static void become_warm(struct perf_run *run, uint64_t now)
 {
 	const struct perf_params *params = run->params;
@@ -386,7 +386,7 @@ static bool is_over(const struct perf_run *run)
 	return true;
 }
 
-/* Run until everything is sent and received. The caller has started the flows and set @begun. */
+/* Run until all is sent and received. The caller has started the flows, and set @begun. */
 enum status perf_run(struct perf_run *run, char **why)
 {
 	struct epoll_event event[EVENTS];
@@ -447,7 +447,7 @@ static void add_mpa(struct mpa_info *to, const struct mpa_info *from)
 	to->rx_placed += from->rx_placed;
 }
 
-/* The kernel's data about a connection. */
+/* Add the kernel's data about a connection. */
 static void add_connection(struct perf_side *side, const struct perf_flow *flow)
 {
 	char congestion[16] = "?";
@@ -481,7 +481,7 @@ static void count(struct perf_count *to, uint64_t octets, uint64_t records, uint
 	to->seconds = to->measured_octets ? (double)ns / NS_PER_S : 0;
 }
 
-/* The counters of this end. */
+/* Collect the counters of this end. */
 void perf_run_side(const struct perf_run *run, struct perf_side *side)
 {
 	const struct perf_sums *base = &run->base;

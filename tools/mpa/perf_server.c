@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server: accept connections, read their hellos, and fork a process for the
- * current test. A client with another protocol occupies a descriptor for some seconds
- * and is not answered.
+ * The server: accept connections, read their hellos, and fork a process for the present
+ * test. A client with another protocol occupies a descriptor for some seconds, and gets
+ * no answer.
  */
 #include "perf.h"
 
@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-	NEWCOMERS = 64,		/* connections whose hello is not complete */
-	HELLO_MS = 5000,	/* its timeout */
+	NEWCOMERS = 64,		/* maximum of connections with an incomplete hello */
+	HELLO_MS = 5000,	/* timeout for a hello */
 	BACKLOG = 128,
 };
 
@@ -34,8 +34,8 @@ struct newcomer {
 struct server {
 	const struct perf_server *options;
 	int listener;
-	pid_t child;		/* process of the current test; 0: none */
-	int channel;		/* socket to the child */
+	pid_t child;		/* process of the present test; 0: none */
+	int channel;		/* socket to @child */
 	char *busy_with;
 	int status;		/* exit status of the last test */
 	bool over;
@@ -75,7 +75,7 @@ static void refuse(int fd, const char *why)
 	char hello[PERF_HELLO];
 
 	perf_hello_make(hello, "NO %s", why);
-	/* MSG_DONTWAIT: the server does not wait for a client. */
+	/* MSG_DONTWAIT: the server must not wait for a client. */
 	if (send(fd, hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 	shutdown(fd, SHUT_WR);
@@ -104,7 +104,7 @@ static void hand_over(struct server *server, struct newcomer *newcomer)
 		refuse(newcomer->fd, "no run has that token");
 }
 
-/* Close the inherited descriptors that the test's process does not need. */
+/* Close inherited descriptors that the test's process does not need. */
 static void forget(struct server *server, int but)
 {
 	close(server->listener);
@@ -151,7 +151,7 @@ static void begin_test(struct server *server, struct newcomer *newcomer)
 	server->busy_with = endpoint_of(newcomer->fd, true);
 }
 
-/* A complete hello. */
+/* Handle a complete hello. */
 static void serve(struct server *server, struct newcomer *newcomer)
 {
 	char token[PERF_TOKEN + 1], why[PERF_HELLO];
@@ -175,7 +175,7 @@ static void serve(struct server *server, struct newcomer *newcomer)
 	}
 }
 
-/* Returns true if the hello is incomplete and valid so far. */
+/* Return: true if the hello is valid so far, but incomplete. */
 static bool read_hello(struct server *server, struct newcomer *newcomer)
 {
 	ssize_t n = recv(newcomer->fd, newcomer->hello + newcomer->have,
@@ -192,7 +192,7 @@ static bool read_hello(struct server *server, struct newcomer *newcomer)
 	return false;
 }
 
-/* Check whether the current test has ended. */
+/* Check whether the present test has ended. */
 static void reap(struct server *server)
 {
 	int status;
@@ -220,7 +220,7 @@ static void wait_for_events(struct server *server, const sigset_t *waiting)
 		};
 	if (ppoll(poll_for, n + 1, n ? &second : NULL, waiting) < 0)
 		return;
-	/* Backwards, as drop() moves the last one to the place of the dropped one. */
+	/* Go backwards: drop() moves the last connection into the dropped one's place. */
 	for (unsigned int i = n; i-- > 0;)
 		if (poll_for[i + 1].revents ?
 		    !read_hello(server, &server->newcomer[i]) :
@@ -248,7 +248,7 @@ int perf_server(const struct perf_server *options)
 
 	look_for_mpa();
 	server.listener = endpoint_listen(&options->at, options->family, BACKLOG);
-	/* Non-blocking: the connection may have been reset before accept(). */
+	/* Do not block: the connection may be reset before accept(). */
 	fcntl(server.listener, F_SETFL, O_NONBLOCK);
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);

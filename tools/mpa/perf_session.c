@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The server's side of a test, in a process of its own, so that a failure does not end
+ * The server's side of a test, in a separate process, so that a failure does not end
  * the server. The server process passes the data connections.
  */
 #include "perf.h"
@@ -14,7 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Receive a connection that the server process accepted, and its hello. */
+/* Receive a connection that the server process has accepted, and its hello. */
 static int receive_connection(int channel, char *hello)
 {
 	union {
@@ -39,8 +39,8 @@ static int receive_connection(int channel, char *hello)
 }
 
 /*
- * Returns the run's next connection, and refuses those with another token. Returns a
- * negative value, and the reason in *why, if the client has closed.
+ * Return: the run's next connection; refuse those with another token. If the client has
+ * closed, return a negative value, and the reason in *why.
  */
 static int next_connection(int control, int channel, const char *token, unsigned int index,
 			   char **why)
@@ -68,7 +68,7 @@ static int next_connection(int control, int channel, const char *token, unsigned
 		if (fd < 0)
 			break;
 		if (!memcmp(hello, want, PERF_HELLO)) {
-			/* Startup blocks. */
+			/* Startup has to block. */
 			fcntl(fd, F_SETFL, 0);
 			return fd;
 		}
@@ -129,7 +129,10 @@ static void say_run(const struct perf_run *run, const struct perf_side *side, bo
 	fflush(stdout);
 }
 
-/* Returns the client's next message, with the member @what; it may be received already. */
+/*
+ * Get the client's next message, which must have the member @what. It may have arrived
+ * already.
+ */
 static enum status await(struct perf_run *run, const char *what, char **why)
 {
 	json_t *message = perf_control_receive(run->control, PERF_PATIENCE_MS, why);
@@ -185,7 +188,7 @@ static enum status run_it(struct perf_run *run, int channel, bool json, const ch
 	return STATUS_OK;
 }
 
-/* Reports the error to the client as well. */
+/* Report an error, to the client as well. */
 static enum status failed(int control, enum status status, const char *peer, const char *why)
 {
 	complain("%s: %s", peer, why);

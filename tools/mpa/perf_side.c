@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The counters of one end, and their JSON, in which the server sends them to the client. */
+/* The counters of one end, and the JSON with which the server sends them to the client. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum kind { WHOLE, WORD, SHORT, OCTET, REAL };
 
-/* A number in struct perf_side, and its place in the JSON. */
+/* a number in struct perf_side, and its place in the JSON */
 struct field {
 	const char *group;
 	const char *name;
@@ -94,7 +94,7 @@ static void pack_fields(json_t *object, const struct field *list, const struct p
 	}
 }
 
-/* The percentage of sent segments that are aligned. */
+/* Return: the percentage of sent segments that are aligned. */
 static json_t *aligned(const struct mpa_info *mpa)
 {
 	uint64_t all = mpa->tx_segs_aligned + mpa->tx_segs_unaligned;
@@ -156,7 +156,7 @@ static bool unpack_fields(struct perf_side *side, const struct field *list, json
 	return true;
 }
 
-/* A string from the peer, made printable. */
+/* Return: a string from the peer, made printable. */
 static char *unpack_text(json_t *from, const char *group, const char *name)
 {
 	json_t *value = json_object_get(json_object_get(from, group), name);
@@ -178,7 +178,7 @@ bool perf_side_unpack(struct perf_side *side, json_t *from)
 	return true;
 }
 
-/* Whether a line of the file that begins with @front contains the word. */
+/* Whether a line of the file begins with @front and contains the word. */
 static bool file_has(const char *path, const char *front, const char *word)
 {
 	FILE *file = fopen(path, "re");
@@ -210,7 +210,7 @@ static char *first_line(const char *path)
 	return line;
 }
 
-/* This machine. */
+/* Describe this machine. */
 void perf_side_machine(struct perf_side *side)
 {
 	struct utsname name;

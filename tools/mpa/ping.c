@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mpa ping: check whether a host speaks MPA, in which variant, and measure the round
- * trip. If the host refuses, the next attempt leaves out markers, then revision 2.
+ * mpa ping: check whether a host uses MPA, and in which variant, and measure the round
+ * trip. If the host refuses, later attempts leave out markers, then revision 2.
  */
 #include "relay.h"
 
@@ -21,8 +21,8 @@
 #define TRIES_MOST	4
 #define COUNT_MOST	1000000
 #define TIMEOUT_FILE	"/proc/sys/net/mpa/startup_timeout_ms"
-#define TIMEOUT_MS	10000		/* if the policy cannot be read */
-#define AGAIN_US	100000		/* repeat a signal that arrived before the call */
+#define TIMEOUT_MS	10000		/* used if the policy cannot be read */
+#define AGAIN_US	100000		/* repeat a signal that came before the call */
 #define INTERVAL	1.0		/* seconds */
 #define DEPTH		1		/* IRD and ORD to offer */
 #define ECHO_SIZE	64
@@ -129,7 +129,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* One attempt: the request and its result. */
+/* an attempt: the request and its result */
 struct try {
 	int revision;
 	bool markers;
@@ -139,11 +139,11 @@ struct try {
 	double mpa_ms;
 	double echo_ms;		/* negative: none */
 	double rtt_ms;		/* TCP's own measurement */
-	bool has_peer;		/* the peer's startup frame was received: */
+	bool has_peer;		/* the peer's startup frame was received */
 	struct mpa_peer peer;
 };
 
-/* The sequence of attempts that the options leave. */
+/* Set up the attempts that the options permit. */
 static int plan(const struct options *opt, struct try *tries)
 {
 	const struct mpa_start *start = &opt->start.start;
@@ -185,7 +185,7 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Blocking calls fail with EINTR; a second SIGINT kills the program. */
+/* The first SIGINT makes blocking calls fail with EINTR; the second kills the program. */
 static void catch_signals(void)
 {
 	struct sigaction interrupt = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND };
@@ -205,7 +205,7 @@ static void set_alarm(unsigned int ms)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* The policy's startup timeout. */
+/* Return: the policy's startup timeout. */
 static unsigned int policy_timeout(void)
 {
 	FILE *file = fopen(TIMEOUT_FILE, "re");
@@ -270,7 +270,7 @@ static void read_rtt(struct try *try, int fd)
 		try->rtt_ms = info.tcpi_rtt / 1000.0;
 }
 
-/* Connect within @ms. Returns a socket or a negative errno. */
+/* Connect within @ms. Return: a socket or a negative errno. */
 static int connect_within(const struct options *opt, unsigned int ms, struct timespec *began)
 {
 	int fd;
@@ -281,7 +281,7 @@ static int connect_within(const struct options *opt, unsigned int ms, struct tim
 	return fd == -EINTR ? -ETIMEDOUT : fd;
 }
 
-/* The parameters of this attempt, with a timeout of @ms. */
+/* Set this attempt's parameters, with a timeout of @ms. */
 static void ask(const struct options *opt, const struct try *try, struct start_options *start,
 		unsigned int ms)
 {
@@ -298,8 +298,8 @@ static void ask(const struct options *opt, const struct try *try, struct start_o
 }
 
 /*
- * One attempt, within @ms. Startup may take one of @shares of the time that TCP leaves.
- * Returns a socket if the peer accepted, otherwise -1.
+ * Make an attempt within @ms. Startup may take one of @shares of the time that TCP
+ * leaves. Return: a socket if the peer accepted, otherwise -1.
  */
 static int attempt(const struct options *opt, struct try *try, unsigned int ms, int shares)
 {
@@ -365,7 +365,7 @@ static void tell_json(const struct options *opt, const struct try *try, int fd)
 	event("ping", NULL, object);
 }
 
-/* The negotiated parameters, without the revision if it is the requested one. */
+/* Print the negotiated parameters. Leave out the revision if it is the requested one. */
 static void tell_agreed(const struct try *try, const struct mpa_info *info)
 {
 	char *text = start_agreed(info), *rest = strchr(text, ' ');
@@ -383,7 +383,7 @@ static void tell_times(const struct options *opt, const struct try *try)
 		printf(", record of %lu octets %.2f ms", opt->size, try->echo_ms);
 }
 
-/* Printed even if the peer refused. */
+/* Print the frame, even if the peer refused. */
 static void tell_frame(const struct options *opt, const struct try *try)
 {
 	char *text;
@@ -395,7 +395,7 @@ static void tell_frame(const struct options *opt, const struct try *try)
 	free(text);
 }
 
-/* The peer's startup frame. */
+/* Get and print the peer's startup frame. */
 static void tell_peer(const struct options *opt, const struct try *try, int fd)
 {
 	struct mpa_info info;
@@ -421,7 +421,7 @@ static bool tells(const struct options *opt)
 	return !opt->json && !say_quiet;
 }
 
-/* Print the attempt before it is made; @number is 0 for the first one. */
+/* Announce an attempt. @number is 0 for the first one. */
 static void tell_try(const struct options *opt, const struct try *try, unsigned long number)
 {
 	if (!tells(opt))
@@ -554,10 +554,7 @@ static void summary(const struct options *opt, struct results *results)
 		json_decref(object);
 }
 
-/*
- * Repeat the attempt that was accepted, with the full timeout each time. Returns the
- * last failure.
- */
+/* Repeat the accepted attempt, with the full timeout each time. Return: the last failure. */
 static enum status repeat(const struct options *opt, struct try *try, struct results *results)
 {
 	enum status kept = try->status;
@@ -583,8 +580,8 @@ static enum status repeat(const struct options *opt, struct try *try, struct res
 }
 
 /*
- * Make one attempt after another until one is accepted, all within the timeout. The
- * status of a refusal takes precedence: it shows that the peer speaks MPA.
+ * Make attempts until one is accepted, all within the timeout. The status of a refusal
+ * has precedence: it shows that the peer uses MPA.
  */
 static enum status find(const struct options *opt, struct results *results)
 {

@@ -12,14 +12,14 @@
 
 #define SYSCTL_FRONT	"net.mpa."
 
-/* The names are those of Documentation/netlink/specs/mpa.yaml. */
+/* Names as in Documentation/netlink/specs/mpa.yaml. */
 static const struct value {
 	const char *name;
 	uint32_t min;
 	uint32_t max;
-	uint32_t usual;		/* default of a namespace */
-	const char *no;		/* what 0 means */
-	const char *yes;	/* the meaning of any other value */
+	uint32_t usual;		/* a new namespace's value */
+	const char *no;		/* meaning of 0 */
+	const char *yes;	/* meaning of other values */
 } values[MPA_A_POLICY_MAX + 1] = {
 	[MPA_A_POLICY_CRC_OPTIONAL] = { "crc-optional", 0, 1, 0,
 		"all connections use CRCs, whatever programs request",
@@ -40,7 +40,7 @@ static const struct value {
 struct policy {
 	bool json;
 	int words;
-	uint32_t wanted;	/* values to print, a bit for each; 0: all */
+	uint32_t wanted;	/* a bit for each value to print; 0: all */
 	uint32_t has;
 	uint32_t value[MPA_A_POLICY_MAX + 1];
 };
@@ -100,7 +100,7 @@ static unsigned int attr_named(const char *name, size_t len)
 	    (int)len, name);
 }
 
-/* NAME or NAME=VALUE. The kernel checks the range. */
+/* Parse NAME or NAME=VALUE. The kernel checks the range. */
 static void word_parse(struct policy *policy, const char *word)
 {
 	const char *equals = strchr(word, '=');

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Characters that control a terminal, or the direction of text */
+/* Characters that control a terminal, or the direction of text. */
 static const struct {
 	uint32_t from;
 	uint32_t to;
@@ -23,14 +23,14 @@ static bool is_unsafe(uint32_t code)
 	return false;
 }
 
-/* Length of a UTF-8 character with this first octet; 0: invalid. */
+/* Return: the length of a UTF-8 character with this first octet; 0: invalid. */
 static size_t character_len(unsigned char first)
 {
 	return first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 :
 	       first < 0xf8 ? 4 : 0;
 }
 
-/* Length of the character at the start of the text; 0: invalid. */
+/* Return: the length of the text's first character; 0: invalid. */
 static size_t character(const unsigned char *from, size_t len, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -75,8 +75,8 @@ bool is_printable(const void *octets, size_t len)
 }
 
 /*
- * Printable form of octets from the peer: UTF-8 text and characters in @keep stay
- * unchanged; everything else, and a backslash, becomes \xHH. The caller frees it.
+ * Return: octets from the peer in printable form. UTF-8 text and characters in @keep
+ * stay unchanged; all else, and a backslash, becomes \xHH. The caller frees it.
  */
 char *printable_but(const void *octets, size_t len, const char *keep)
 {

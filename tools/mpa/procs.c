@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Find the processes of sockets in /proc/PID/fd, as ss does. */
+/* Find sockets' processes in /proc/PID/fd, like ss. */
 #include "tool.h"
 #include "show.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The name of a program, escaped for a terminal. */
+/* Get a program's name, escaped for a terminal. */
 static void name_of(int pid, char *name, size_t size)
 {
 	char path[64], octets[32], *text;
@@ -99,7 +99,7 @@ void procs_read(struct procs *procs)
 		qsort(procs->list, procs->n, sizeof(*procs->list), by_inode);
 }
 
-/* The first process that has a socket; NULL if none is known. */
+/* Return: the first process that has a socket; NULL if none is known. */
 static const struct proc *first(const struct procs *procs, __u64 inode)
 {
 	size_t low = 0, high = procs->n;
@@ -129,7 +129,7 @@ static const struct proc *next(const struct procs *procs, const struct proc *pro
 	return NULL;
 }
 
-/* NAME(PID)[,NAME(PID)]..., or "-"; the caller frees it. */
+/* Return: NAME(PID)[,NAME(PID)]..., or "-". The caller frees it. */
 char *procs_text(const struct procs *procs, __u64 inode)
 {
 	const struct proc *proc = first(procs, inode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The progress line of a transfer, on a terminal. */
+/* A transfer's progress line, on a terminal. */
 #include "relay.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ double now(void)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
-/* "12.3 MiB"; the caller frees it. */
+/* Return: a text like "12.3 MiB". The caller frees it. */
 char *octets_text(double octets)
 {
 	static const char *const units[] = { "octets", "KiB", "MiB", "GiB", "TiB" };
@@ -73,7 +73,7 @@ void progress_show(struct progress *progress, uint64_t done)
 	free(amount);
 }
 
-/* Removes the line. */
+/* Remove the line. */
 void progress_end(struct progress *progress)
 {
 	if (progress->on)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read records from a descriptor and write them to one, as lines, with a length before
- * each, or as a stream.
+ * Read records from a descriptor, and write records to one: as lines, with lengths, or
+ * as a stream.
  */
 #include "relay.h"
 
@@ -18,7 +18,7 @@
 #define SOURCE_ROOM	(4 * 65536)	/* more than the longest record */
 #define LENGTH_OCTETS	4
 
-/* Report invalid input in *error, and read no more records. */
+/* Store an error about invalid input in *error, and read no more records. */
 static void wrong(struct source *from, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -54,7 +54,7 @@ bool source_has_room(const struct source *from)
 	return from->end - from->start < SOURCE_ROOM;
 }
 
-/* One read(). It does not block if poll() has reported input. */
+/* Call read() once. It does not block if poll() has reported input. */
 void source_read(struct source *from)
 {
 	ssize_t n;
@@ -68,7 +68,7 @@ void source_read(struct source *from)
 	if (n < 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
-		/* A terminal whose other end is gone returns EIO. */
+		/* A terminal returns EIO if its other end is gone. */
 		if (errno != EIO)
 			wrong(from, "cannot read the input: %m");
 		n = 0;
@@ -77,7 +77,7 @@ void source_read(struct source *from)
 	from->eof = !n;
 }
 
-/* Returns whether there is a complete line at @at, or the last one of the input. */
+/* Return: whether there is a complete line at @at, or the input's last line. */
 static bool next_line(struct source *from, size_t at, struct record *record)
 {
 	const char *line = from->buf + at;
@@ -94,7 +94,7 @@ static bool next_line(struct source *from, size_t at, struct record *record)
 	}
 	if (!end && !(from->eof && len))
 		return false;
-	/* A record has at least one octet, so an empty line is sent with its newline. */
+	/* A record has at least one octet: an empty line is sent with its newline. */
 	*record = (struct record){ line, len ?: 1, at + len + !!end };
 	return true;
 }
@@ -130,8 +130,8 @@ static bool next_piece(struct source *from, size_t at, struct record *record)
 }
 
 /*
- * Returns up to @n complete records that were not sent yet. They stay until
- * source_sent(). Records before an error are returned before it is reported.
+ * Return: the number of complete unsent records, up to @most, in @list. They stay valid
+ * until source_sent(). Records before an error come first, then the error is reported.
  */
 size_t source_records(struct source *from, struct record *list, size_t most)
 {
@@ -145,7 +145,7 @@ size_t source_records(struct source *from, struct record *list, size_t most)
 
 	for (n = 0; n < most && next[from->form](from, at, &list[n]); n++) {
 		at = list[n].end;
-		/* The number of the next record, for an error message. */
+		/* Count the next record, for error messages. */
 		from->count++;
 	}
 	from->count = count;
@@ -159,9 +159,9 @@ void source_sent(struct source *from, size_t end, size_t records)
 }
 
 /*
- * O_NONBLOCK would affect other processes that share the descriptor. So a pipe is
- * opened again. If that fails, writes are limited to PIPE_BUF octets, which do not
- * block after POLLOUT.
+ * O_NONBLOCK would affect other processes that share the descriptor, so open a pipe
+ * again. If that fails, write at most PIPE_BUF octets at a time, which does not block
+ * after POLLOUT.
  */
 void sink_open(struct sink *to, int fd, enum form form)
 {
@@ -221,7 +221,7 @@ void sink_put(struct sink *to, const void *octets, size_t len)
 	to->end += len;
 }
 
-/* A line for a terminal, with control characters escaped. */
+/* Write a line for a terminal, with control characters escaped. */
 static void sink_escaped(struct sink *to, const char *octets, size_t len)
 {
 	char *text = printable_but(octets, octets[len - 1] == '\n' ? len - 1 : len, "\t\\");
@@ -248,8 +248,8 @@ void sink_record(struct sink *to, const char *octets, size_t len)
 }
 
 /*
- * Number of octets for the next write(). Writes of up to PIPE_BUF octets to a pipe are
- * atomic, so that lines of several processes do not mix.
+ * Return: the number of octets for the next write(). Writes of up to PIPE_BUF octets to
+ * a pipe are atomic, so that several processes' lines do not mix.
  */
 static size_t sink_next(const struct sink *to)
 {
@@ -264,7 +264,7 @@ static size_t sink_next(const struct sink *to)
 	return len < to->most ? len : to->most;
 }
 
-/* Write as much as does not block. Returns 0 or an errno. */
+/* Write all that does not block. Return: 0 or an errno. */
 int sink_flush(struct sink *to)
 {
 	while (to->end > to->start) {

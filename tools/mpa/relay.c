@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Relay records in both directions: from a descriptor to the peer, and from the peer
- * to another descriptor. Each direction is read only as fast as it can be written.
+ * Relay records in both directions: from a descriptor to the peer, and from the peer to
+ * another descriptor. Each direction is read only as fast as it can be written.
  */
 #include "relay.h"
 
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEND_RECORDS	64		/* in a call */
-#define SINK_HIGH	(1024 * 1024)	/* octets: do not receive above this */
-#define LINGER		1.0		/* seconds for the peer after the command ended */
+#define SEND_RECORDS	64		/* records in a call */
+#define SINK_HIGH	(1024 * 1024)	/* octets: above this, do not receive */
+#define LINGER		1.0		/* seconds for the peer after the command's end */
 
 struct relay {
 	struct session *session;
@@ -29,11 +29,11 @@ struct relay {
 	bool tx_done;
 	bool rx_done;
 	bool hung_up;		/* POLLHUP was handled */
-	double until;		/* 0: wait for the peer without limit */
+	double until;		/* time limit for the peer; 0: none */
 	int status;		/* how the connection ended */
 };
 
-/* Queue the error after the records that were not written yet: all are JSON lines. */
+/* Queue the error after unwritten records, as all of them are JSON lines. */
 static void tell_error(struct relay *r, enum status result, const char *why)
 {
 	json_t *fields = json_pack("{s:s, s:i}", "error", why, "status", result);
@@ -57,7 +57,7 @@ static void fail(struct relay *r, enum status result, const char *why)
 			tell_error(r, result, why);
 	}
 	r->tx_done = true;
-	/* Close the pipe from the command: its output can no longer be sent. */
+	/* Close the pipe from the command: its output cannot be sent any longer. */
 	if (r->has_child && r->child.out >= 0) {
 		close(r->child.out);
 		r->child.out = -1;
@@ -84,7 +84,7 @@ static void fail_socket(struct relay *r, int err)
 	free(why);
 }
 
-/* Nothing more will be sent. */
+/* No more octets will be sent. */
 static void end_sending(struct relay *r)
 {
 	r->tx_done = true;
@@ -125,7 +125,7 @@ static ssize_t send_list(struct relay *r, struct record *list, size_t n)
 	return sent;
 }
 
-/* Send what was read. */
+/* Send records that were read. */
 static void send_some(struct relay *r)
 {
 	struct record list[SEND_RECORDS];
@@ -157,7 +157,7 @@ static void send_some(struct relay *r)
 	}
 }
 
-/* Whether a user who types lines receives records of a file transfer. */
+/* Whether a user who types lines receives a file transfer's records. */
 static bool is_transfer(struct relay *r)
 {
 	const char *why = transfer_hint(r->in.buf, r->in.length[0]);
@@ -242,8 +242,8 @@ static bool sink_waits(const struct relay *r)
 }
 
 /*
- * Time left for the peer, in ms, after a command closed both pipes, or for the command
- * after the connection failed; -1: no limit.
+ * Return: ms to wait for the peer after a command has closed both pipes, or for the
+ * command after the connection has failed; -1: no limit.
  */
 static int patience(struct relay *r)
 {
@@ -263,7 +263,7 @@ static int patience(struct relay *r)
 	return left * 1000 + 1;
 }
 
-/* The shorter of two timeouts in ms; a negative one is infinite. */
+/* Return: the shorter of two timeouts in ms; a negative one is infinite. */
 static int sooner(int a, int b)
 {
 	return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -277,13 +277,11 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	short events = (r->blocked && !r->tx_done ? POLLOUT : 0) |
 		       (!r->rx_done && r->to.end - r->to.start < SINK_HIGH ? POLLIN : 0);
 	bool watch = sink_waits(r) || r->has_child;
-	/* Notice the end of the connection even if the command is idle. */
+	/* Detect the end of the connection even while the command is idle. */
 	bool lookout = r->has_child && !r->status && !r->hung_up;
 	bool over = r->tx_done && r->rx_done;
 
-	/*
-	 * Leave out descriptors that are not needed: poll() would return at once each time.
-	 */
+	/* Leave out unneeded descriptors: poll() would return at once each time. */
 	fds[POLL_FROM] = (struct pollfd){ read ? r->from->fd : -1, POLLIN, 0 };
 	fds[POLL_SOCKET] = (struct pollfd){ events || lookout ? r->fd : -1, events, 0 };
 	fds[POLL_TO] = (struct pollfd){ watch && !r->to.broken ? r->to.fd : -1,
@@ -296,7 +294,7 @@ static void wait_for(struct relay *r, struct pollfd *fds)
 	}
 }
 
-/* The socket woke poll() without a requested event. */
+/* Handle an event that was not requested, which has woken poll(). */
 static void hung_up(struct relay *r, short ready)
 {
 	socklen_t len = sizeof(int);
@@ -336,9 +334,9 @@ static void turn(struct relay *r)
 }
 
 /*
- * Reset the connection: with nothing left to read, close() alone would look to the peer
- * like an orderly end. A lost connection needs no reset. Nor does a transfer that
- * failed (STATUS_DIFFERS), as its protocol reports that.
+ * Reset the connection: with no unread octets, close() alone would be a regular end for
+ * the peer. A lost connection needs no reset, nor does a failed transfer
+ * (STATUS_DIFFERS): its protocol reports the failure.
  */
 static void end_badly(struct relay *r)
 {
@@ -349,8 +347,8 @@ static void end_badly(struct relay *r)
 }
 
 /*
- * Report the status here: the peer cannot distinguish a command that finished from one
- * that crashed.
+ * Report the status here: the peer cannot distinguish a command that has finished from
+ * one that has crashed.
  */
 static void tell_command(const struct session *session, int status)
 {
@@ -362,10 +360,7 @@ static void tell_command(const struct session *session, int status)
 		note("%s: the command exited with status %d", session->peer, status);
 }
 
-/*
- * Returns the exit status: that of a command if there is one and there was no
- * other error.
- */
+/* Return: the exit status: the command's, if there is a command and no other error. */
 int relay(struct session *session)
 {
 	const struct session_options *opt = session->opt;
@@ -388,7 +383,7 @@ int relay(struct session *session)
 	sink_open(&r.to, r.has_child ? r.child.in : STDOUT_FILENO, opt->form);
 	if (!r.has_child)
 		sink_output(&r.to, opt->raw);
-	/* Input that an earlier connection did not send. */
+	/* Send input that an earlier connection did not send. */
 	send_some(&r);
 	while (!r.tx_done || !r.rx_done || sink_waits(&r))
 		turn(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by "mpa listen" and "mpa connect", in part by "mpa ping": a session handles
+ * Shared by "mpa listen" and "mpa connect", and partly by "mpa ping": a session handles
  * one connection, from startup to close().
  */
 #ifndef _MPA_RELAY_H
@@ -13,11 +13,11 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* The form of records in input and output. */
+/* form of records in input and output */
 enum form {
 	FORM_LINES,		/* a line is a record */
-	FORM_LENGTH,		/* 4 octets of length before each */
-	FORM_STREAM,		/* no boundaries: split to fill segments */
+	FORM_LENGTH,		/* a length of 4 octets before each */
+	FORM_STREAM,		/* no boundaries: records fill segments */
 };
 
 /* session.c */
@@ -25,10 +25,10 @@ struct session_options {
 	struct start_options start;
 	enum form form;
 	const char *send;	/* a file to send */
-	const char *receive;	/* where to store a file */
-	const char *exec;	/* a command that gets the records */
+	const char *receive;	/* path for a received file */
+	const char *exec;	/* a command that handles the records */
 	unsigned int idle_ms;	/* timeout of an idle connection; 0: none */
-	bool force;		/* overwrite */
+	bool force;		/* overwrite a file */
 	bool raw;		/* do not escape control characters on a terminal */
 	bool json;
 	bool verbose;
@@ -39,14 +39,14 @@ struct session_options {
 
 struct source;
 
-/* One connection. */
+/* one connection */
 struct session {
 	const struct session_options *opt;
 	struct source *input;	/* standard input; outlives connections */
 	int fd;
 	char *peer;		/* session_run() frees it */
 	char *local;
-	double active;		/* when the last record was sent or received */
+	double active;		/* time when the last record was sent or received */
 	bool wait_told;		/* the note that a responder waits was printed */
 };
 
@@ -76,18 +76,18 @@ char *event_record(const char *peer, const char *octets, size_t len,
 struct record {
 	const char *octets;
 	size_t len;
-	size_t end;		/* start of the next one in the buffer */
+	size_t end;		/* start of the next record in the buffer */
 };
 
 struct source {
 	int fd;
 	enum form form;
 	char *buf;
-	size_t start;		/* of the part that was not sent */
+	size_t start;		/* start of the unsent part */
 	size_t end;
 	bool eof;
-	char *error;		/* why no more records follow; NULL: no error */
-	unsigned long long count; /* records sent */
+	char *error;		/* reason why no more records follow; NULL: none */
+	unsigned long long count; /* number of records sent */
 };
 
 void source_open(struct source *from, int fd, enum form form);
@@ -126,7 +126,7 @@ struct inbound {
 	char *buf;
 	uint32_t length[INBOUND_RECORDS];
 	size_t records;
-	struct mpa_recvinfo info; /* of the first one */
+	struct mpa_recvinfo info; /* info on the first record */
 	bool batch;
 };
 

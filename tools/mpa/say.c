@@ -16,8 +16,8 @@ bool say_quiet;
 void (*say_last)(enum status status, const char *text);
 
 /*
- * Use one write(), as the processes of "mpa listen --fork" may print at the same time.
- * Returns the text without the prefix; the caller frees it.
+ * Print a message. Use one write(), as the processes of "mpa listen --fork" may print
+ * at the same time. Return: the text without the prefix; the caller frees it.
  */
 static char *say(const char *format, va_list args)
 {
@@ -29,13 +29,13 @@ static char *say(const char *format, va_list args)
 	len = asprintf(&line, "mpa%s%s: %s\n", say_command ? " " : "", say_command ?: "", text);
 	if (len < 0)
 		abort();
-	/* There is nowhere to report a failure. */
+	/* A failure cannot be reported anywhere. */
 	len = write(STDERR_FILENO, line, len);
 	free(line);
 	return text;
 }
 
-/* Information. */
+/* Print information. */
 void note(const char *format, ...)
 {
 	va_list args;
@@ -47,7 +47,7 @@ void note(const char *format, ...)
 	va_end(args);
 }
 
-/* An error that ends the program. */
+/* Print an error that ends the program. */
 void complain(const char *format, ...)
 {
 	va_list args;
@@ -74,8 +74,8 @@ void die(enum status status, const char *format, ...)
 }
 
 /*
- * Escape sequences for output to a terminal; see https://no-color.org. Checked once, as
- * the result does not change.
+ * Return: escape sequences for a terminal, see https://no-color.org. Check once, as the
+ * result does not change.
  */
 const char *colour(enum colour which)
 {
@@ -90,7 +90,7 @@ const char *colour(enum colour which)
 	return wanted ? codes[which] : "";
 }
 
-/* Report an error of standard output, unless its reader has exited, such as head(1). */
+/* Report an error on standard output, unless its reader, such as head(1), has exited. */
 void say_flush(void)
 {
 	const bool failed = fflush(stdout) || ferror(stdout);

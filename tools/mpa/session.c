@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* One connection: startup, records, and messages about it. */
+/* One connection: startup, records, and messages. */
 #include "relay.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ static enum form form(struct argp_state *state, const char *text)
 	return FORM_LINES;
 }
 
-/* Whether the options can be combined. */
+/* Check that the options can be combined. */
 static void check(struct argp_state *state, struct session_options *opt)
 {
 	bool out = opt->receive && !strcmp(opt->receive, "-");
@@ -81,13 +81,13 @@ static void check(struct argp_state *state, struct session_options *opt)
 		argp_error(state, "--json and --records cannot be combined");
 }
 
-/* The program ends with an error. */
+/* Report an error that ends the program. */
 static void tell_last(enum status status, const char *text)
 {
 	event("error", NULL, json_pack("{s:s?, s:i}", "error", text, "status", status));
 }
 
-/* The flag for a key; NULL: the key takes an argument. */
+/* Return: the flag for a key; NULL: the key takes an argument. */
 static bool *switch_of(struct session_options *opt, int key)
 {
 	switch (key) {
@@ -162,7 +162,7 @@ void session_defaults(struct session_options *opt)
 	opt->start.start.revision = REVISION_UNSET;
 }
 
-/* Check before there is a connection what can be checked. */
+/* Make all checks that need no connection. */
 void session_open(struct session *session, struct session_options *opt, struct source *input,
 		  int fd)
 {
@@ -177,15 +177,15 @@ void session_open(struct session *session, struct session_options *opt, struct s
 	*session = (struct session){ .opt = opt, .input = input };
 }
 
-/* The role: from the options, or the command's default. */
+/* Return: the role, from the options, or else the command's default. */
 static enum mpa_role role_of(const struct start_options *opt, enum mpa_role role)
 {
 	return opt->role ? (enum mpa_role)opt->role : role;
 }
 
 /*
- * Without --revision a responder uses 2, with which it accepts requests of revision 1
- * as well, unless its private data are too long for revision 2.
+ * Without --revision a responder uses 2, and so also accepts requests of revision 1,
+ * unless its private data are too long for revision 2.
  */
 static void default_revision(struct start_options *opt, enum mpa_role role)
 {
@@ -196,7 +196,7 @@ static void default_revision(struct start_options *opt, enum mpa_role role)
 				      opt->start.private_len <= most ? 2 : 1;
 }
 
-/* Print the peer's frame, if one was received. */
+/* Print the peer's frame, if it was received. */
 static void tell_frame(const struct session *session)
 {
 	struct mpa_peer peer;
@@ -265,14 +265,14 @@ void session_waits(struct session *session)
 		     session->peer);
 }
 
-/* A record was sent or received. */
+/* Note that a record was sent or received. */
 void session_active(struct session *session)
 {
 	if (session->opt->idle_ms)
 		session->active = now();
 }
 
-/* Time in ms until --idle expires, for poll(). */
+/* Return: ms until --idle expires, for poll(). */
 int session_left(const struct session *session)
 {
 	double left;
@@ -283,7 +283,7 @@ int session_left(const struct session *session)
 	return left > 0 ? left + 1 : 0;
 }
 
-/* The caller frees it. */
+/* Return: text about the idle connection. The caller frees it. */
 char *session_why_idle(const struct session *session)
 {
 	char *text;
@@ -324,8 +324,8 @@ static int use(struct session *session)
 }
 
 /*
- * Handle a connection from startup to close(). The ULP is attached and session->peer
- * set. Returns the exit status.
+ * Handle a connection from startup to close(). The ULP is attached, and session->peer
+ * set. Return: the exit status.
  */
 int session_run(struct session *session, enum mpa_role role)
 {

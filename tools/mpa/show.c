@@ -24,7 +24,7 @@ struct show {
 	struct filter filter;
 	struct nl nl;
 	struct conns now;
-	struct conns before;	/* the previous round */
+	struct conns before;	/* connections in the previous round */
 	struct procs procs;
 };
 
@@ -107,7 +107,7 @@ static const unsigned int rated[] = {
 
 #define RATED	(sizeof(rated) / sizeof(*rated))
 
-/* Negative if unknown. */
+/* Return: the rate; negative if unknown. */
 static double rate_of(const struct show *show, const struct conn *conn, unsigned int attr)
 {
 	const struct conn *before = conn_find(&show->before,

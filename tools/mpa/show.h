@@ -17,7 +17,7 @@
  * @heads:	names of the columns
  * @columns:	their number
  * @right:	columns that are aligned to the right, a bit for each
- * @cells:	row by row
+ * @cells:	cells, row by row
  * @colours:	colour of the last cell of each row
  * @rows:	number of rows
  * @room:	number of rows allocated
@@ -48,10 +48,10 @@ struct proc {
 
 /**
  * struct procs - processes of sockets
- * @list:	by inode
+ * @list:	processes, by inode
  * @n:		their number
  * @room:	allocated entries
- * @hidden:	there are processes that this user cannot inspect
+ * @hidden:	this user cannot inspect some processes
  */
 struct procs {
 	struct proc *list;
@@ -67,12 +67,12 @@ json_t *procs_json(const struct procs *procs, __u64 inode);
 /* show_stat.c */
 
 /**
- * struct rounds - one output, or repeated outputs
- * @every:	seconds; 0: once
+ * struct rounds - a single output, or repeated ones
+ * @every:	interval in seconds; 0: once
  * @count:	number of outputs; 0: no limit
- * @done:	rounds done
+ * @done:	number of outputs so far
  * @before:	time of the previous output, in seconds
- * @since:	seconds since then; 0 in the first output
+ * @since:	seconds since @before; 0 in the first output
  */
 struct rounds {
 	double every;
@@ -88,10 +88,10 @@ void rounds_json(const struct rounds *rounds, json_t *it);
 
 /**
  * struct show_options - how to print connections and counters
- * @json:	as JSON
- * @openmetrics: for Prometheus
+ * @json:	print JSON
+ * @openmetrics: print metrics for Prometheus
  * @no_header:	without names of columns
- * @all:	print counters that are 0 as well
+ * @all:	also print counters that are 0
  */
 struct show_options {
 	bool json;

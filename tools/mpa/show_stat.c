@@ -27,7 +27,7 @@ static double seconds_now(clockid_t clock)
 	return now.tv_sec + now.tv_nsec / NS_IN_S;
 }
 
-/* Wait for the next output; false after the last one. */
+/* Wait for the next output. Return: false after the last one. */
 bool rounds_next(struct rounds *rounds)
 {
 	double now = seconds_now(CLOCK_MONOTONIC), wait = rounds->before + rounds->every - now;
@@ -66,7 +66,7 @@ void rounds_head(const struct rounds *rounds)
 	printf("%s\n", text);
 }
 
-/* Print on one line if more outputs follow; takes ownership of @it. */
+/* Print on one line if more outputs follow. Takes ownership of @it. */
 void rounds_json(const struct rounds *rounds, json_t *it)
 {
 	const bool more = rounds->every > 0;
@@ -170,7 +170,10 @@ static bool has_rate(const struct counter *counter, const struct rounds *rounds)
 	       counter->value >= counter->before;
 }
 
-/* counter->before is found by its position: the order of the counters does not change. */
+/*
+ * Read the counters. counter->before has the same position: the counters' order does
+ * not change.
+ */
 static void counters_read(struct counters *counters)
 {
 	FILE *file = fopen(STAT_FILE, "re");
@@ -214,7 +217,7 @@ static void counters_json(const struct counters *counters, const struct rounds *
 
 /* ---- OpenMetrics ---- */
 
-/* MpaTxFpdus becomes mpa_tx_fpdus. */
+/* Turn MpaTxFpdus into mpa_tx_fpdus. */
 static void metric_name(char *to, const char *from)
 {
 	for (const char *each = from; *each; each++) {
@@ -266,7 +269,7 @@ static void counter_row(struct table *table, const struct counter *counter,
 	*cell = need_memory(strdup(words->words ?: ""));
 }
 
-/* The counters that are not 0, followed by the others with --all. */
+/* Print counters above 0; with --all the others follow. */
 static void counters_table(const struct counters *counters, const struct rounds *rounds,
 			   const struct show_options *options)
 {

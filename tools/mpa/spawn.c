@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run a command that reads and writes the records of a connection (--exec). Clean up when
- * a signal or an error ends this program: end processes, remove an incomplete file.
+ * Run a command that reads and writes a connection's records (--exec). If a signal or
+ * an error ends this program, clean up: end processes, and remove an incomplete file.
  */
 #include "relay.h"
 
@@ -26,7 +26,7 @@ static struct {
 	bool ends_well;
 } tidy;
 
-/* Called from a signal handler: async-signal-safe functions only. */
+/* Use only async-signal-safe functions: a signal handler calls this. */
 static void on_signal(int number)
 {
 	if (tidy.file)
@@ -52,7 +52,7 @@ void tidy_signals(void)
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		/* A shell ignores SIGINT in background jobs: leave it ignored. */
+		/* A shell ignores SIGINT in background jobs: keep it ignored. */
 		sigaction(numbers[i], NULL, &old);
 		if (old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
@@ -60,13 +60,13 @@ void tidy_signals(void)
 	atexit(on_exit_too);
 }
 
-/* The file to remove when this program ends; NULL: none. */
+/* Set the file to remove when this program ends; NULL: none. */
 void tidy_file(const char *path)
 {
 	tidy.file = path;
 }
 
-/* A process that gets SIGTERM when this program ends. */
+/* Set a process that gets SIGTERM when this program ends. */
 void tidy_pid(pid_t pid, bool there)
 {
 	int i;
@@ -86,13 +86,13 @@ void tidy_pid(pid_t pid, bool there)
 		tidy.pids++;
 }
 
-/* In a child: the processes and the file are the parent's. */
+/* In a child: leave processes and file to the parent. */
 void tidy_no_pids(void)
 {
 	tidy.pids = 0;
 }
 
-/* Whether a signal ends the program with status 0, as it interrupts nothing. */
+/* Set whether a signal ends the program with status 0, as it interrupts nothing. */
 void tidy_ends_well(bool well)
 {
 	tidy.ends_well = well;
@@ -121,7 +121,7 @@ void child_start(struct child *child, const char *command, const struct session 
 	sigemptyset(&block);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		sigaddset(&block, numbers[i]);
-	/* Block signals until the process is entered. */
+	/* Block signals until the process is noted. */
 	sigprocmask(SIG_BLOCK, &block, &old);
 	child->pid = fork();
 	if (child->pid < 0)
@@ -143,8 +143,8 @@ void child_start(struct child *child, const char *command, const struct session 
 }
 
 /*
- * Wait for the command. If its connection has @failed, send SIGTERM after a second and
- * SIGKILL some seconds later. Returns the exit status as a shell does.
+ * Wait for the command. If its connection has @failed, send SIGTERM after a second, and
+ * SIGKILL some seconds later. Return: the exit status, as in a shell.
  */
 int child_end(struct child *child, bool failed)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Start MPA on a connection: the options that the commands share, and the messages
- * for failures (RFC 5044 section 7.1, RFC 6581).
+ * Start MPA on a connection: the commands' common options, and messages for failures
+ * (RFC 5044 section 7.1, RFC 6581).
  */
 #include "tool.h"
 
@@ -122,7 +122,7 @@ static int parse_role(struct argp_state *state, const char *text)
 	return 0;
 }
 
-/* A time given by the user, in ms. */
+/* Return: a time given by the user, in ms. */
 unsigned int start_seconds(struct argp_state *state, const char *option, const char *text)
 {
 	double seconds;
@@ -135,7 +135,7 @@ unsigned int start_seconds(struct argp_state *state, const char *option, const c
 	return seconds * 1000;
 }
 
-/* The bit in mpa_start.flags for a key; 0: none. */
+/* Return: the bit in mpa_start.flags for a key; 0: none. */
 static unsigned int flag_of(int key)
 {
 	switch (key) {
@@ -213,7 +213,7 @@ void start_defaults(struct start_options *opt)
 	};
 }
 
-/* Attach the ULP to a socket; exits on failure. */
+/* Attach the ULP to a socket; exit on failure. */
 void start_attach(int fd)
 {
 	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
@@ -224,7 +224,10 @@ void start_attach(int fd)
 	die(STATUS_LOCAL, "cannot attach MPA to the connection: %m");
 }
 
-/* The same for a connection that may have ended. Returns whether the ULP is attached. */
+/*
+ * As start_attach(), for a connection that may have ended. Return: whether the ULP is
+ * attached.
+ */
 bool start_attached(int fd)
 {
 	if (!setsockopt(fd, SOL_TCP, TCP_ULP, "mpa", sizeof("mpa")))
@@ -272,7 +275,7 @@ char *start_private(const struct mpa_peer *peer)
 	return text;
 }
 
-/* Of MPA_START_RTR_* */
+/* Return: a name for MPA_START_RTR_*. */
 const char *start_rtr(unsigned int flags)
 {
 	static const char *const names[] = { "none", "fpdu", "write", "fpdu/write", "read",
@@ -281,7 +284,7 @@ const char *start_rtr(unsigned int flags)
 	return names[(flags & MPA_START_RTR) / MPA_START_RTR_FPDU];
 }
 
-/* The peer's frame without private data, as one line. The caller frees it. */
+/* Return: the peer's frame without private data, as a line. The caller frees it. */
 char *start_frame(const struct mpa_peer *peer)
 {
 	const unsigned int flags = peer->flags, control = peer->control;
@@ -303,7 +306,7 @@ char *start_frame(const struct mpa_peer *peer)
 	return text;
 }
 
-/* The negotiated parameters, as one line. The caller frees it. */
+/* Return: the negotiated parameters, as a line. The caller frees it. */
 char *start_agreed(const struct mpa_info *info)
 {
 	static const char *const crcs[] = { "no CRCs", "CRCs sent", "CRCs received", "CRCs" };
@@ -389,7 +392,7 @@ static char *why_startup(int fd, int err, const struct start_options *opt, enum 
 	return text;
 }
 
-/* A responder reads the request and replies. Returns 0 or an errno. */
+/* As a responder, read the request and reply. Return: 0 or an errno. */
 static int answer(int fd, const struct start_options *opt)
 {
 	struct pollfd poll_for = { .fd = fd, .events = POLLIN };
@@ -413,9 +416,9 @@ static int answer(int fd, const struct start_options *opt)
 }
 
 /*
- * Start MPA on a socket with the ULP, in @role unless the options name another one, and
- * wait for the result. STATUS_OK is Full Operation, or a request that was rejected with
- * --reject. Otherwise *why says what happened and what to do; the caller frees it.
+ * Start MPA on a socket with the ULP, in @role unless the options name another, and
+ * wait for the result. STATUS_OK means Full Operation, or a request that --reject
+ * rejected. Otherwise *why has the reason and the remedy; the caller frees it.
  */
 enum status start_mpa(int fd, const struct start_options *opt, enum mpa_role role, char **why)
 {
@@ -453,8 +456,8 @@ static const char *const codes[] = {
 };
 
 /*
- * The exit status for an errno of send() or recv() in Full Operation. The caller frees
- * *why.
+ * Return: the exit status for an errno of send() or recv() in Full Operation. The
+ * caller frees *why.
  */
 enum status start_error(int fd, int err, char **why)
 {

@@ -13,8 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define GAP		2	/* between columns */
-#define INDENT		4	/* of a continued line */
+#define GAP		2	/* blanks between columns */
+#define INDENT		4	/* blanks before a continued line */
 #define LEAST_WIDTH	20
 
 void table_column(struct table *table, const char *head, bool right)
@@ -51,7 +51,7 @@ void table_free(struct table *table)
 	*table = (struct table){};
 }
 
-/* The terminal's width, or COLUMNS; no limit in a file or a pipe. */
+/* Return: the terminal's width, or COLUMNS. A file or a pipe has no limit. */
 static int terminal_width(void)
 {
 	const char *columns = getenv("COLUMNS");
@@ -72,7 +72,7 @@ struct layout {
 	int width;
 	int column[TABLE_COLUMNS];
 	int at;			/* columns in the line so far */
-	int blanks;		/* before the next cell of the line */
+	int blanks;		/* blanks before the line's next cell */
 };
 
 static int longer(int width, const char *text)
@@ -160,7 +160,7 @@ void table_print(const struct table *table, bool header)
 			  table->colours[row]);
 }
 
-/* A number per second, abbreviated; the caller frees it. */
+/* Return: a number per second, abbreviated. The caller frees it. */
 char *table_rate(double rate)
 {
 	static const char units[] = " kMGT";

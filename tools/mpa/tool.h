@@ -17,21 +17,21 @@
 /* Exit statuses, as in mpa(1). Scripts rely on them. */
 enum status {
 	STATUS_OK,
-	STATUS_LOCAL,		/* a local error: a file, memory, no module */
+	STATUS_LOCAL,		/* a local error: file, memory, no module */
 	STATUS_USAGE,		/* a wrong option or argument */
 	STATUS_CONNECT,		/* no TCP connection */
-	STATUS_REFUSED,		/* the peer speaks MPA, and refused or disagrees */
-	STATUS_STARTUP,		/* the peer does not speak MPA, or not in time */
-	STATUS_DAMAGED,		/* a CRC, a marker, a stream cut inside a record */
+	STATUS_REFUSED,		/* the peer uses MPA, but refused or disagrees */
+	STATUS_STARTUP,		/* the peer does not use MPA, or not in time */
+	STATUS_DAMAGED,		/* wrong CRC or marker, or a stream that ends inside a record */
 	STATUS_LOST,		/* the connection was lost in Full Operation */
-	STATUS_DIFFERS,		/* what was received differs from what was sent */
+	STATUS_DIFFERS,		/* received and sent data differ */
 	STATUS_IDLE,		/* no record for longer than the user allows */
 };
 
-/* Interrupted by SIGINT, after printing the results */
+/* SIGINT interrupted the command, which has printed its results */
 #define STATUS_INTERRUPTED	130
 
-/* A command: name, description, main(). */
+/* a command: name, description, main() */
 struct command {
 	const char *name;
 	const char *what;
@@ -60,10 +60,10 @@ enum colour {
 
 const char *colour(enum colour which);
 
-/* messages go to standard error, after "mpa COMMAND: ". */
-extern const char *say_command;		/* for the prefix of messages */
-extern bool say_quiet;			/* only errors */
-/* Called with an error that ends the program, after the message is printed. */
+/* Messages go to standard error, after "mpa COMMAND: ". */
+extern const char *say_command;		/* prefix of messages */
+extern bool say_quiet;			/* print errors only */
+/* Called for an error that ends the program, after its message. */
 extern void (*say_last)(enum status status, const char *text);
 
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -71,7 +71,7 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void die(enum status status, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 void *need_memory(void *memory);
-void say_flush(void);			/* standard output */
+void say_flush(void);			/* flush standard output */
 
 /* printable.c: octets from a peer */
 bool is_utf8(const void *octets, size_t len);
@@ -82,7 +82,7 @@ char *printable(const void *octets, size_t len);
 /* endpoint.c */
 struct endpoint {
 	const char *host;	/* NULL: any address */
-	const char *port;	/* may be set by --port before the arguments are parsed */
+	const char *port;	/* --port may set it before the arguments are parsed */
 };
 
 #define ENDPOINT_PORT \
@@ -111,7 +111,7 @@ struct start_options {
 
 /* In ms */
 unsigned int start_seconds(struct argp_state *state, const char *option, const char *text);
-extern const struct argp start_argp;	/* a child: its input is start_options */
+extern const struct argp start_argp;	/* a child parser: its input is start_options */
 
 void start_defaults(struct start_options *options);
 void start_attach(int fd);
@@ -126,7 +126,7 @@ char *start_agreed(const struct mpa_info *info);
 char *start_frame(const struct mpa_peer *peer);
 enum status start_error(int fd, int err, char **why);
 
-/* Private data of a frame, as text if they are UTF-8, otherwise in hexadecimal. */
+/* Return: a frame's private data, as text if they are UTF-8, otherwise in hexadecimal. */
 char *start_private(const struct mpa_peer *peer);
 
 #endif /* _MPA_TOOL_H */

@@ -12,15 +12,18 @@
 #include <sys/ioctl.h>
 
 #define DRAIN_SECONDS	5.0
-#define LOOK_MS		10	/* interval of checks that have no event to wait for */
+#define LOOK_MS		10	/* interval between checks that have no event */
 
-/* Whether a record has this tag and is at least as long as its struct. */
+/* Whether a record has this tag, and at least its struct's length. */
 bool transfer_is(const char *octets, size_t len, const char *tag, size_t least)
 {
 	return len >= least && !memcmp(octets, tag, TRANSFER_PLACE);
 }
 
-/* A hint for a command that expected other records; NULL: not a record of a transfer. */
+/*
+ * Return: a hint for a command that expected other records; NULL: the record is not a
+ * transfer's.
+ */
 const char *transfer_hint(const char *octets, size_t len)
 {
 	if (transfer_is(octets, len, TRANSFER_WANT, TRANSFER_PLACE) ||
@@ -32,8 +35,8 @@ const char *transfer_hint(const char *octets, size_t len)
 }
 
 /*
- * Wait until the socket is ready. Returns poll()'s events or a negative errno; -ETIME
- * if --idle expired.
+ * Wait until the socket is ready. Return: poll()'s events, or a negative errno; -ETIME:
+ * --idle expired.
  */
 int transfer_wait(struct session *session, short events)
 {
@@ -45,7 +48,7 @@ int transfer_wait(struct session *session, short events)
 	return n ? fds.revents : -ETIME;
 }
 
-/* Send a record, and wait for space if necessary. Returns 0 or an errno. */
+/* Send a record; wait for space if necessary. Return: 0 or an errno. */
 int transfer_put_one(struct session *session, const void *octets, size_t len)
 {
 	int ready;
@@ -62,7 +65,10 @@ int transfer_put_one(struct session *session, const void *octets, size_t len)
 	return 0;
 }
 
-/* Wait until the peer's TCP has acknowledged everything: a reset does not discard it there. */
+/*
+ * Wait until the peer's TCP has acknowledged all octets: then a RST does not discard
+ * them there.
+ */
 static void wait_arrived(int fd, double until)
 {
 	int left = 0;
@@ -72,8 +78,8 @@ static void wait_arrived(int fd, double until)
 }
 
 /*
- * Read until the peer closes: close() with unread records would reset the connection,
- * and the answer could be lost. After a damaged record nothing can be read.
+ * Read until the peer closes: close() with unread records would send a RST, and the
+ * answer could be lost. After a damaged record reading fails.
  */
 void transfer_drain(struct session *session)
 {
@@ -94,7 +100,7 @@ void transfer_drain(struct session *session)
 	}
 }
 
-/* The caller frees it. */
+/* Return: a digest in hexadecimal. The caller frees it. */
 char *transfer_hex(const uint8_t *digest)
 {
 	char *text = need_memory(malloc(2 * SHA256_DIGEST_SIZE + 1));
@@ -104,7 +110,7 @@ char *transfer_hex(const uint8_t *digest)
 	return text;
 }
 
-/* Report an error; returns the status. */
+/* Report an error. Return: the status. */
 int transfer_fail(struct session *session, enum status status, const char *format, ...)
 {
 	va_list args;
@@ -122,7 +128,7 @@ int transfer_fail(struct session *session, enum status status, const char *forma
 	return status;
 }
 
-/* Report that the connection failed with this errno; ETIME is that of --idle. */
+/* Report that the connection failed with this errno; ETIME means --idle. */
 int transfer_lost(struct session *session, int err)
 {
 	enum status status = STATUS_IDLE;

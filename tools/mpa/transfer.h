@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The records of a file transfer (mpa-connect(1), PROTOCOL). Each begins with 8 octets:
- * in a data record the position in the file; in all others the first octet is 0xff,
+ * in a data record the position in the file; in other records the first octet is 0xff,
  * which no position has. Numbers are big-endian.
  */
 #ifndef _MPA_TRANSFER_H
@@ -29,7 +29,7 @@ struct transfer_head {
 	uint64_t size;
 } __attribute__((packed));
 
-/* The sender's last record */
+/* the sender's last record */
 struct transfer_tail {
 	char tag[8];
 	uint64_t size;
@@ -38,9 +38,9 @@ struct transfer_tail {
 
 enum transfer_result {
 	TRANSFER_WHOLE,
-	TRANSFER_DIFFERS,	/* something is missing or wrong */
-	TRANSFER_UNWANTED,	/* the receiver rejects this file */
-	TRANSFER_FAILED,	/* the receiver could not write it */
+	TRANSFER_DIFFERS,	/* octets are missing or wrong */
+	TRANSFER_UNWANTED,	/* the receiver rejects the file */
+	TRANSFER_FAILED,	/* the receiver could not write the file */
 };
 
 /* The receiver's last record; text for the user follows. */

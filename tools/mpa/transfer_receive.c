@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Receive a file as records (transfer.h). Records may arrive in any order: each is
- * written to its position, in a temporary file that is renamed at the end.
+ * written to its position in a temporary file, which is renamed at the end.
  */
 #include "transfer.h"
 
@@ -27,23 +27,23 @@ struct download {
 	struct progress progress;
 	struct transfer_tail tail;
 	char *folder;		/* folder for the file */
-	char *target;		/* path of the file; NULL: not known yet */
+	char *target;		/* path of the file; NULL: unknown so far */
 	char *temporary;
 	int file;
-	bool out;		/* to standard output */
+	bool out;		/* write to standard output */
 	bool have_head;
 	bool have_tail;
-	uint64_t size;		/* the head's */
-	uint64_t top;		/* end of the received data with the highest position */
+	uint64_t size;		/* the size in the head */
+	uint64_t top;		/* end of the received data, at the highest position */
 	uint64_t received;
-	uint64_t hashed;	/* octets from the start that are in @sha */
+	uint64_t hashed;	/* number of octets at the start that are in @sha */
 	uint64_t records;
 	enum transfer_result result;
 	char *text;
 	int status;
 };
 
-/* Fail the transfer; the text is also sent to the sender. */
+/* Fail the transfer. The text is also sent to the sender. */
 static int over(struct download *down, enum transfer_result result, enum status status,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -124,7 +124,7 @@ static int take_tail(struct download *down, const char *octets)
 	return 0;
 }
 
-/* Contiguous data, collected for one write. */
+/* contiguous data, collected for one write */
 struct run {
 	struct iovec iov[INBOUND_RECORDS];
 	int n;
@@ -207,9 +207,7 @@ static bool complete(const struct download *down)
 	       down->received >= be64toh(down->tail.size);
 }
 
-/*
- * Report that the connection failed with this errno, if possible also to the peer.
- */
+/* Report that the connection failed with this errno, to the peer as well if possible. */
 static int broken(struct download *down, int err)
 {
 	enum status status;
@@ -264,7 +262,7 @@ static void receive_all(struct download *down)
 	}
 }
 
-/* Hash the octets that arrived out of order: read them from the file. */
+/* Hash octets that arrived out of order, which are read from the file. */
 static int hash_rest(struct download *down, uint64_t size)
 {
 	char *buf = need_memory(malloc(HASH_ROOM));
@@ -306,7 +304,7 @@ static int verify(struct download *down, uint8_t *digest)
 	return 0;
 }
 
-/* Rename the file to its final name. */
+/* Give the file its final name. */
 static int finish(struct download *down)
 {
 	mode_t mask = umask(0);
@@ -319,7 +317,7 @@ static int finish(struct download *down)
 	} else {
 		err = renameat2(AT_FDCWD, down->temporary, AT_FDCWD, down->target,
 				RENAME_NOREPLACE);
-		/* Not all file systems support it. */
+		/* Not all file systems support this. */
 		if (err && errno == EINVAL) {
 			err = link(down->temporary, down->target);
 			if (!err)
@@ -378,7 +376,7 @@ static void tell(struct download *down, const uint8_t *digest)
 }
 
 /*
- * Parse the argument of --receive: the folder, and the path unless the file gets the
+ * Parse the argument of --receive: the folder, and the path, unless the file gets the
  * sender's name. The caller frees both.
  */
 static void place_of(const char *where, char **folder, char **target)
@@ -398,7 +396,7 @@ static void place_of(const char *where, char **folder, char **target)
 	}
 }
 
-/* Before there is a connection */
+/* Check this before there is a connection. */
 void transfer_receive_check(const struct session_options *opt)
 {
 	char *folder, *target;
@@ -417,7 +415,7 @@ void transfer_receive_check(const struct session_options *opt)
 	free(target);
 }
 
-/* Create the temporary file, in the same folder. */
+/* Create the temporary file in the same folder. */
 static int prepare(struct download *down)
 {
 	const char *where = down->session->opt->receive;
@@ -453,7 +451,7 @@ static void release(struct download *down)
 	inbound_close(&down->in);
 }
 
-/* Returns the exit status: 0 if the received file is complete and correct. */
+/* Return: the exit status; 0 if the received file is complete and correct. */
 int transfer_receive(struct session *session)
 {
 	struct download down = { .session = session, .file = -1 };

@@ -32,10 +32,10 @@ struct upload {
 	struct mmsghdr msgs[BATCH_RECORDS];
 	struct iovec iov[BATCH_RECORDS][2];
 	char *data;
-	size_t room;		/* octets of data, allocated */
+	size_t room;		/* size of the data buffer */
 	bool answered;
 	struct transfer_done answer;
-	char *text;		/* text from the receiver */
+	char *text;		/* the receiver's text */
 	int status;		/* exit status */
 };
 
@@ -52,7 +52,7 @@ static int wrong(struct upload *up, enum status result, const char *what)
 }
 
 /*
- * Read a message from the receiver. Returns 1 if more will follow, 0 if none has
+ * Read a message from the receiver. Return: 1 if more may follow, 0 if none has
  * arrived, -1 if none will follow.
  */
 static int take(struct upload *up)
@@ -78,7 +78,7 @@ static int take(struct upload *up)
 	return -1;
 }
 
-/* Read all messages that have arrived. Returns 0, or -1 if none will follow. */
+/* Read all messages that have arrived. Return: 0, or -1 if none will follow. */
 static int take_all(struct upload *up)
 {
 	int more;
@@ -143,7 +143,7 @@ static int put_head(struct upload *up)
 	return put_one(up, octets, sizeof(head) + strlen(up->name));
 }
 
-/* Returns the number of octets read; fewer than requested only at the end. */
+/* Read from the file. Return: the number of octets, less than requested only at the end. */
 static ssize_t fill(struct upload *up, size_t len)
 {
 	size_t done = 0;
@@ -162,7 +162,7 @@ static ssize_t fill(struct upload *up, size_t len)
 	return done;
 }
 
-/* The data length that fills a segment; it may change. */
+/* Return: the data length that fills a segment. It may change. */
 static size_t record_room(const struct upload *up)
 {
 	socklen_t len = sizeof(int);
@@ -178,7 +178,7 @@ static int read_error(struct upload *up)
 	return -1;
 }
 
-/* Check whether the file has grown. Returns 0, or -1 on an error. */
+/* Check whether the file has grown. Return: 0, or -1 on an error. */
 static int see_end(struct upload *up)
 {
 	ssize_t len = fill(up, 1);
@@ -187,7 +187,7 @@ static int see_end(struct upload *up)
 	return len < 0 ? read_error(up) : 0;
 }
 
-/* Returns 1 if there is more, 0 at the end, -1 on an error. */
+/* Send data. Return: 1 if there is more, 0 at the end, -1 on an error. */
 static int put_data(struct upload *up)
 {
 	size_t each = record_room(up), want, at = 0;
@@ -237,7 +237,7 @@ static int put_tail(struct upload *up, uint8_t *digest)
 	return put_one(up, &tail, sizeof(tail));
 }
 
-/* Whether the length differs from the announced one. */
+/* Whether the file's length differs from the announced one. */
 static bool has_changed(struct upload *up)
 {
 	if (up->size == TRANSFER_SIZE_UNKNOWN || (up->sent == up->size && !up->grown))
@@ -318,7 +318,7 @@ static int send_file(struct upload *up)
 	if (more >= 0) {
 		bool changed = has_changed(up);
 
-		/* The receiver answers even if the file ended too early. */
+		/* The receiver answers even if the file has ended too early. */
 		if (changed || !put_tail(up, digest)) {
 			complete = !changed;
 			shutdown(up->session->fd, SHUT_WR);
@@ -332,7 +332,7 @@ static int send_file(struct upload *up)
 	return up->status;
 }
 
-/* Before there is a connection */
+/* Check this before there is a connection. */
 void transfer_send_check(const struct session_options *opt)
 {
 	struct stat st;
@@ -347,7 +347,7 @@ void transfer_send_check(const struct session_options *opt)
 		    opt->send, opt->send);
 }
 
-/* Returns the exit status: 0 if the receiver has an identical file. */
+/* Return: the exit status; 0 if the receiver has an identical file. */
 int transfer_send(struct session *session)
 {
 	struct upload up = { .session = session, .path = session->opt->send };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Print startup frames and first FPDUs of a capture octet by octet, like figures 5
-and 6 of RFC 5044."""
+"""Print a capture's startup frames and first FPDUs octet by octet, like figures 5 and 6
+of RFC 5044."""
 import argparse
 import os
 import sys
@@ -45,8 +45,8 @@ def show_startup(out, frame, number, src, dst):
 
 
 def fields(fpdu):
-    """The fields of an FPDU in the order of their octets: (offset, length,
-    kind, octets of the field before these)."""
+    """Yield the fields of an FPDU in the order of their octets: (offset, length, kind,
+    the field's octets before these)."""
     stops = set(fpdu.markers)
     plain = [(fpdu.head, 2, "length")]
     off = fpdu.head + 2
@@ -104,7 +104,7 @@ def show_fpdu(out, direction, n, segments, who):
 
 
 def note(fpdu, octets, kind, skip, size):
-    """The annotation of a field's first octet."""
+    """Return the annotation of a field's first octet."""
     if kind == "length":
         return f"ULPDU Length = {fpdu.ulpdu_len}"
     if kind == "ulpdu":
@@ -150,7 +150,7 @@ def show_field(out, fpdu, octets, field, wrong, segments):
 
 
 def show(path, count, colour):
-    """Returns False if the capture has no MPA connection."""
+    """Print a capture. Return False if it has no MPA connection."""
     out = output.Printer(colour)
     found = [c for c in map(judge.find, capture.read(path)) if c]
     options = argparse.Namespace(cut_ok=True, any_pad=None)

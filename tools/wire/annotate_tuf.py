@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Print the first FPDUs of TUF octet by octet, as annotate.py does for MPA."""
+"""Print the first FPDUs of TUF octet by octet, like annotate.py for MPA."""
 import capture
 import expect
 import judge_tuf
@@ -8,8 +8,8 @@ import tuf
 
 
 def fields(fpdu):
-    """The fields of an FPDU in the order of their octets: (position, length,
-    kind, octets of the field before these)."""
+    """Yield the fields of an FPDU in the order of their octets: (position, length,
+    kind, the field's octets before these)."""
     found = [(at, tuf.MARKER_LEN, "marker", 0) for at, *_ in fpdu.markers]
     places = sorted(at for at, *_ in fpdu.markers)
     at = fpdu.pos
@@ -96,7 +96,7 @@ class Shown:
             self.out.octet(at + n, self.part.octets[at + n], text, colour)
 
     def note(self, at, n, size, kind, before):
-        """(annotation, colour) of the nth octet of a field's run."""
+        """Return (annotation, colour) of the nth octet of a field's run."""
         if kind == "marker":
             return self.marker_note(at, n)
         wrong = kind == "key" and self.fpdu.key != self.part.key
@@ -132,7 +132,7 @@ class Shown:
 
 
 def show(path, framings, count, colour):
-    """Returns False if no stream in the capture matches --tuf."""
+    """Print a capture. Return False if no stream in it matches --tuf."""
     out = output.Printer(colour)
     found = expect.parts(capture.read(path), framings)
     for half, framing in found:

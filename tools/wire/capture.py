@@ -7,8 +7,8 @@ import tempfile
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
-# Octets of the link header before the EtherType, by link type of pcap. None: IP
-# follows without an EtherType.
+# Octets of the link header before the EtherType, by pcap's link type. None: IP follows
+# without an EtherType.
 LINKS = {1: 12, 113: 14, 276: 0, 12: None, 14: None, 101: None,
          228: None, 229: None}
 LINK_LEN = {1: 14, 113: 16, 276: 20, 12: 0, 14: 0, 101: 0, 228: 0, 229: 0}
@@ -20,7 +20,7 @@ class CaptureError(Exception):
 
 
 def _packets(path):
-    """Yields (link type, captured octets, cut short) of each packet."""
+    """Yield (link type, captured octets, cut short) for each packet."""
     try:
         with open(path, "rb") as file:
             head = file.read(4)
@@ -61,19 +61,19 @@ def _packets(path):
 
 
 class Segment:
-    """One TCP segment as captured."""
+    """A TCP segment as captured."""
     __slots__ = ("number", "src", "dst", "seq", "flags", "payload", "cut",
                  "off")
 
     def __init__(self, number, src, dst, seq, flags, payload, cut):
         self.number, self.src, self.dst = number, src, dst
         self.seq, self.flags, self.payload = seq, flags, payload
-        self.cut = cut      # octets that the capture does not contain
+        self.cut = cut      # octets that the capture lacks
         self.off = None     # position in the stream, once known
 
 
 def _segment(number, link, packet, cut):
-    """The TCP segment in a packet; None if there is none."""
+    """Return the TCP segment in a packet, or None."""
     at = LINK_LEN[link]
     if LINKS[link] is not None:
         kind = int.from_bytes(packet[LINKS[link]:LINKS[link] + 2], "big")
@@ -113,7 +113,7 @@ def _segment(number, link, packet, cut):
         end = at + 40 + total
     else:
         return None
-    # Super-segments of more than 64 KiB have a length of 0, or a jumbo option.
+    # Packets of more than 64 KiB have a length of 0, or a jumbo option.
     if total == 0:
         end = len(packet)
     if len(packet) < start + 20:
@@ -132,14 +132,14 @@ class Half:
         self.src, self.dst = src, dst
         self.segments = []
         self.isn = None
-        self.stream = b""       # octets from the first one on, without holes
+        self.stream = b""       # contiguous octets from the first one on
         self.holes = 0          # octets missing inside the captured range
         self.behind = 0         # octets captured after the first hole
         self.again = 0          # octets seen more than once
         self.problems = []
 
     def first_behind(self, end):
-        """The number of the first packet with the octet before end."""
+        """Return the number of the first packet that has the octet before end."""
         return min((s.number for s in self.segments if s.off is not None
                     and s.off + len(s.payload) >= end), default=math.inf)
 
@@ -162,7 +162,7 @@ class Half:
             for segment in data:
                 segment.off -= first
         out = bytearray()
-        end = 0         # of the octets seen, including holes
+        end = 0         # end of the octets captured, across holes
         for segment in sorted(data, key=lambda s: s.off):
             off, payload = segment.off, segment.payload
             stop = off + len(payload)
@@ -191,7 +191,7 @@ class Half:
 
 
 class Connection:
-    """Both directions, the first one seen first."""
+    """A connection: both directions, in the order of their first packets."""
 
     def __init__(self, segment):
         self.halves = (Half(segment.src, segment.dst),
@@ -208,7 +208,7 @@ class Connection:
 
 
 def read(path):
-    """The TCP connections in a capture, in the order in which they begin."""
+    """Return the TCP connections in a capture, in the order in which they begin."""
     connections, current = [], {}
     for number, (link, packet, cut) in enumerate(_packets(path), 1):
         segment = _segment(number, link, packet, cut)
@@ -230,7 +230,7 @@ def read(path):
 
 
 def name(endpoint):
-    """ADDRESS:PORT for output."""
+    """Return ADDRESS:PORT for output."""
     addr, port = endpoint
     if len(addr) == 4:
         return ".".join(map(str, addr)) + f":{port}"

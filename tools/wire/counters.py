@@ -12,7 +12,7 @@ TUF_MARKERS = (("FPDUs", "fpdus", ("tx_fpdus",)),
                ("markers", "markers", ("tx_markers",)))
 TUF_ALIGN = TUF_MARKERS + SEGMENTS + (
     ("contained segments", "segments_contained", ("tx_segs_contained",)),)
-# By the mode in a direction's report; MPA has none.
+# The rows by the mode in a direction's report; MPA has none.
 ROWS = {None: MPA, "markers": TUF_MARKERS, "align": TUF_ALIGN}
 
 
@@ -24,7 +24,7 @@ def differences(way, said):
     for what, key, names in ROWS[way.get("mode")]:
         value = sum(said[name] for name in names)
         seen = way[key]
-        # Retransmissions are not counted again.
+        # Retransmissions do not count again.
         if key.startswith("segments"):
             seen -= way[key.replace("segments", "segments_again")]
         if seen != value:
@@ -33,7 +33,7 @@ def differences(way, said):
 
 
 def compare(ways, path):
-    """Yields the differences between a sender's counters and the wire."""
+    """Yield differences between a sender's counters and the wire."""
     try:
         with open(path, encoding="ascii") as file:
             said = json.load(file)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The description of a direction with --tuf, as a capture does not show where TUF
-framing is in use."""
+"""Descriptions of directions with --tuf: a capture does not show where TUF framing is
+in use."""
 import argparse
 import ipaddress
 import re
@@ -30,11 +30,11 @@ without a --tuf are plain TCP.
 
 
 class ExpectError(Exception):
-    """Several --tuf contradict each other."""
+    """Several --tuf options contradict each other."""
 
 
 class Framing:
-    """One --tuf."""
+    """A --tuf option."""
 
     def __init__(self, text):
         self.text = text
@@ -108,7 +108,7 @@ def octets(value):
 
 
 def endpoint(text):
-    """(address or None, port or None) of ADDRESS:PORT, ADDRESS or :PORT."""
+    """Return (address or None, port or None) for ADDRESS:PORT, ADDRESS or :PORT."""
     if text.startswith("["):
         addr, closed, port = text[1:].partition("]")
         if not closed or (port and not port.startswith(":")):
@@ -129,7 +129,7 @@ def is_at(told, seen):
 
 
 def framing(text):
-    """One --tuf for argparse."""
+    """Parse a --tuf option for argparse."""
     try:
         return Framing(text)
     except ValueError as error:
@@ -137,7 +137,7 @@ def framing(text):
 
 
 def parts(connections, framings):
-    """[(half, framing)] of all framed parts, in the streams' order."""
+    """Return [(half, framing)] for all framed parts, in the order of the streams."""
     found = []
     for connection in connections:
         for half in connection.halves:

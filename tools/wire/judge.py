@@ -18,7 +18,7 @@ import wireshark
 
 
 class Direction:
-    """One direction of an MPA connection: our own parse of it."""
+    """One direction of an MPA connection, parsed by rfc5044.py."""
 
     def __init__(self, half, frame, peer):
         self.half, self.frame = half, frame
@@ -69,11 +69,11 @@ class Direction:
         self.problems += self.half.problems
 
     def segments(self):
-        """Figures of the data segments of Full Operation."""
+        """Return figures of Full Operation's data segments."""
         starts = [fpdu.at for fpdu in self.fpdus]
         begins = set(starts)
         count = aligned = again = again_aligned = edge = 0
-        shared = []     # FPDUs that begin in each segment, when first sent
+        shared = []     # FPDUs that begin in each segment, without retransmissions
         for s in self.half.segments:
             if s.off is None or s.off < self.start:
                 continue
@@ -234,7 +234,7 @@ class Connection:
                     "revision": str(frame.revision),
                     "private": str(frame.private_len)}
             for key, value in want.items():
-                # Lengths have units.
+                # Lengths have a unit.
                 got = seen.seen.get(key, "nothing").split()[0]
                 if got != value:
                     self.problems.append(f"{frame.kind} Frame: tshark sees "
@@ -266,7 +266,7 @@ class Connection:
 
 
 def find(tcp):
-    """The MPA connection in a TCP connection, or None."""
+    """Return the MPA connection in a TCP connection, or None."""
     found = []
     for n, half in enumerate(tcp.halves):
         request = rfc5044.find_startup(half.stream, rfc5044.REQUEST)
@@ -281,10 +281,10 @@ def find(tcp):
 
 
 def unjudged(tcp):
-    """The text about a TCP connection without startup frames."""
+    """Return text about a TCP connection without startup frames."""
     sent = [half for half in tcp.halves if any(
         s.payload for s in half.segments)]
-    # Octets before the capture may have been a startup frame.
+    # Octets before the capture may include a startup frame.
     begun = all(half.isn is not None and half.stream for half in sent)
     return {"from": capture.name(tcp.halves[0].src),
             "to": capture.name(tcp.halves[0].dst),
@@ -294,7 +294,7 @@ def unjudged(tcp):
 
 
 def demands(way, options):
-    """Yields the requested properties that a direction's segments lack."""
+    """Yield the requested properties that a direction's segments lack."""
     lost = way["segments"] - way["segments_begin_fpdu"]
     if options.aligned and lost:
         yield (f"{lost} of {way['segments']} segments do not begin with an "
@@ -308,7 +308,7 @@ def demands(way, options):
 
 
 def judge(path, options, progress):
-    """A file's (report, connections)."""
+    """Return a file's (report, connections)."""
     progress(f"reading {path}")
     tcp = capture.read(path)
     if options.port:
@@ -439,7 +439,7 @@ def show(report, options):
 
 
 def summary(report):
-    """The summary line of a file."""
+    """Return a file's summary line."""
     total = dict.fromkeys(("fpdus", "crc_good", "crc_bad", "markers",
                            "markers_wrong", "octets_unexplained"), 0)
     problems = len(report["problems"])

@@ -8,7 +8,7 @@ import expect
 import output
 import tuf
 
-# The sums of a direction in the last line of a report.
+# Sums of a direction in the last line of a report.
 SUMS = ("fpdus", "markers", "markers_wrong", "segments_accidental",
         "octets_unexplained")
 
@@ -25,8 +25,8 @@ class Framed:
         self.found = tuf.parse(self.octets, framing.period)
         if self.key is None and self.found.fpdus:
             self.key = self.found.fpdus[0].key
-        # Length of each FPDU by its position in the stream. For an FPDU that is cut off
-        # only the position matters: no segment can contain it.
+        # Length of each FPDU by its position in the stream. Of a truncated FPDU only
+        # the position matters: no segment can contain it.
         self.lens = {self.start + f.pos: f.len for f in self.found.fpdus}
         self.edge = self.stop - self.found.left
         if self.found.cut_off and not self.wrong_key(self.found.tail):
@@ -49,7 +49,7 @@ class Framed:
         return bool(self.key) and fpdu.key != self.key[:len(fpdu.key)]
 
     def wrong(self, fpdu):
-        """Yields the errors of an FPDU."""
+        """Yield the errors of an FPDU."""
         if self.wrong_key(fpdu):
             yield f"Key {fpdu.key.hex()}, must be {self.key.hex()}" + (
                 ", or the Length before it is wrong" if fpdu.pos else "")
@@ -61,10 +61,10 @@ class Framed:
                    f"{tuf.FPDU_MAX} are the most")
 
     def judge_end(self, cut_ok):
-        """Checks that framing ends after a complete FPDU, at the end that --tuf gives."""
+        """Check that framing ends after a complete FPDU, and where --tuf says."""
         end = self.framing.end
         short = end is not None and self.stop < end
-        # An end that --tuf gives is not that of a killed process.
+        # An end given with --tuf is not that of a killed process.
         excused = cut_ok and (end is None or short)
         if self.found.left and not (excused and self.found.cut_off):
             self.problems.append(
@@ -76,14 +76,14 @@ class Framed:
                                  f"there are {len(self.half.stream)} octets")
 
     def captured(self):
-        """The segments with framed octets whose FPDUs are known."""
+        """Return the segments with framed octets whose FPDUs are known."""
         return [s for s in self.half.segments
                 if s.off is not None and s.off < self.edge
                 and s.off + len(s.payload) > self.start]
 
     def passes(self, segment):
-        """The containment test, as a receiver makes it: it sees this segment
-        alone."""
+        """Whether the segment passes the containment test of a receiver, which has only
+        this segment."""
         payload = segment.payload
         return int.from_bytes(payload[:2], "big") + tuf.HEADER_LEN == \
             len(payload) + segment.cut and \
@@ -94,21 +94,20 @@ class Framed:
             self.lens[segment.off] == len(segment.payload)
 
     def misleads(self, segment):
-        """Whether a receiver would mistake it for an FPDU. With markers there is no
-        such test."""
+        """Whether a receiver would mistake the segment for an FPDU. With markers there
+        is no such test."""
         return not self.framing.period and self.passes(segment) and \
             not self.is_fpdu(segment)
 
     def segments(self):
-        """Numbers of segments. Receivers test retransmitted segments as well, so all of
-        them count here."""
+        """Return numbers of segments. Retransmissions count, too, as receivers test them."""
         starts = sorted(self.lens)
         names = ("segments", "segments_begin_fpdu", "segments_contained")
         figures = dict.fromkeys(
             names + tuple(n.replace("segments", "segments_again")
                           for n in names)
             + ("segments_accidental", "fpdus_inside_segments"), 0)
-        pieces = set()      # FPDUs that a segment contains only in part
+        pieces = set()      # FPDUs that are only partly in a segment
         edge = 0
         for s in self.captured():
             end = s.off + len(s.payload)
@@ -135,7 +134,7 @@ class Framed:
         return figures
 
     def cut_by(self, starts, at):
-        """The FPDU that a segment boundary splits, or None."""
+        """Return the FPDU that a segment boundary splits, or None."""
         n = bisect.bisect_right(starts, at) - 1
         if n < 0 or starts[n] == at:
             return []
@@ -167,7 +166,7 @@ class Framed:
 
 
 def demands(way, options):
-    """Yields the requested properties that an aligned direction lacks."""
+    """Yield the requested properties that an aligned direction lacks."""
     if way["mode"] != "align":
         return
     for asked, key, text in (
@@ -184,7 +183,7 @@ def demands(way, options):
 
 
 def judge(path, options, progress):
-    """A file's report."""
+    """Return a file's report."""
     progress(f"reading {path}")
     tcp = capture.read(path)
     if options.port:

@@ -3,8 +3,8 @@
 -- MPA (RFC 5044, RFC 6581) and TUF for Wireshark and tshark, from 4.0 on:
 -- startup frames, FPDUs, markers, CRCs. See README, "Wireshark and tshark".
 --
--- A postdissector: it sees every TCP segment, whatever protocol Wireshark selected
--- for it, and reassembles each direction of the stream itself.
+-- It is a postdissector: it gets every TCP segment, whatever Wireshark's protocol for
+-- it, and reassembles each direction of the stream itself.
 
 local REQUEST, REPLY = "MPA ID Req Frame", "MPA ID Rep Frame"
 local KEY_LEN, STARTUP_LEN, PRIVATE_MAX = 16, 20, 512
@@ -13,13 +13,13 @@ local MPA_PERIOD, MARKER_LEN, CRC_LEN = 512, 4, 4
 local ULPDU_MAX = 64768
 local ANY = 0x3FFF	-- IRD, ORD: left to the programs
 local TUF_HEADER, TUF_PERIOD = 8, 2048
--- The number of octets after which it no longer waits for the other startup frame.
+-- After this number of octets the other startup frame is no longer awaited.
 local WAIT_MAX = 1024 * 1024
 
 -- ---- CRC32c ----
 
--- Sixteen octets at a time, with a table for each of their positions. Lua 5.2 has
--- no bit operators, and Lua 5.4 no bit32: the same text is generated for either.
+-- Take sixteen octets at a time, with a table for each position. Lua 5.2 has no bit
+-- operators, and Lua 5.4 no bit32, so the text is generated for either.
 local function make_crc32c()
 	local modern = not bit32
 	local function xor(terms)
@@ -304,8 +304,8 @@ end
 
 -- ---- positions of octets and markers ----
 
--- The length of "plain" octets with the markers among them, from position pos. A
--- marker before the first octet is counted, one after the last octet is not.
+-- Return the length of "plain" octets with the markers among them, from position pos. A
+-- marker before the first octet counts, one after the last octet does not.
 local function with_markers(pos, plain, period)
 	if not period then
 		return plain
@@ -318,8 +318,8 @@ local function with_markers(pos, plain, period)
 		(math.floor((plain - room - 1) / (period - MARKER_LEN)) + 1)
 end
 
--- Calls found(kind, offset, length) for the parts of FPDU octets from pos: parts is
--- a list of {kind, octets}, kind is "marker" for markers.
+-- Call found(kind, offset, length) for the parts of an FPDU from pos. parts is a list
+-- of {kind, octets}; kind is "marker" for markers.
 local function walk(pos, parts, period, found)
 	local off = 0
 	for _, part in ipairs(parts) do
@@ -340,7 +340,7 @@ local function walk(pos, parts, period, found)
 	end
 end
 
--- The first octets of text from index first, without markers.
+-- Return the first octets of text from index first on, without markers.
 local function header(text, first, pos, len, period)
 	local got = {}
 	walk(pos, { { "header", len } }, period, function(kind, off, size)
@@ -362,8 +362,8 @@ end
 
 -- ---- packets ----
 
--- Fields of other dissectors are not available in the first of two passes. So the
--- headers are parsed here; known addresses show where they begin.
+-- In the first of two passes other dissectors' fields are not available. So the headers
+-- are parsed here; known addresses show where they begin.
 
 local address_octets = {}
 
@@ -395,8 +395,8 @@ local function octets_of(address)
 	return known
 end
 
--- The index of TCP's header, and the octets from there to the end of the IP packet
--- (nil: not known), for an IP header that begins at an index.
+-- For an IP header at an index, return the index of TCP's header, and the number of
+-- octets from there to the end of the IP packet (nil: unknown).
 local function ipv4_payload(head, first)
 	local version, _, total = head:byte(first), nil, number(head, first + 2)
 	if math.floor(version / 16) ~= 4 or head:byte(first + 9) ~= 6 or
@@ -430,7 +430,7 @@ local function long(text, first)
 	return number(text, first) * 65536 + number(text, first + 2)
 end
 
--- The TCP segment in a packet: the innermost, if there are several.
+-- Return the TCP segment in a packet; if there are several, the innermost.
 local function read_segment(tvb, pinfo, src, dst)
 	local pair = octets_of(src) .. octets_of(dst)
 	local head = tvb:raw(0, math.min(tvb:len(), HEADERS_MAX))
@@ -479,7 +479,7 @@ local function new_way(conn, own)
 		 need = 1, offset = 0, early = {}, count = 0, counted = true }
 end
 
--- The direction of a segment. Reused addresses and ports, with a SYN of another
+-- Return the direction of a segment. Reused addresses and ports, with another SYN
 -- number, are another connection.
 local function way_of(pinfo, src, dst, seg)
 	local name = src .. " " .. pinfo.src_port
@@ -504,7 +504,7 @@ local function way_of(pinfo, src, dst, seg)
 	return conn[n]
 end
 
--- A sequence number as offset in the stream: the one nearest to the next octet.
+-- Return a sequence number as an offset in the stream: the nearest to the next octet.
 local function unwrap(way, seq)
 	local delta = (seq - way.base - way.offset) % 4294967296
 	if delta >= 2147483648 then
@@ -534,8 +534,8 @@ local function consume(way, len)
 	way.need = 1
 end
 
--- Octets in the stream's order. source is the record of the segment that they are
--- from, rec that of the present segment; at is their offset in the payload.
+-- Process octets in the stream's order. source is the record of the segment that has
+-- them, rec the present segment's; at is their offset in the payload.
 local function feed(way, data, source, rec, at)
 	local framed = way.state == "fpdus"
 	if framed and at == 0 then
@@ -582,8 +582,7 @@ local function keep_early(way, offset, data, rec)
 	rec.early = true
 end
 
--- Octets that the other end acknowledged and that are not in the capture will not
--- follow.
+-- Octets that the other end has acknowledged, but the capture lacks, will not follow.
 local function skip_missing(way, rec)
 	local first = way.early[1]
 	if not first or not way.acked or way.acked <= way.offset then
@@ -608,18 +607,20 @@ end
 
 -- ---- startup, FPDUs: parsing ----
 
--- Whether all of len octets at the buffer's offset off are in the payload of the
--- present segment.
+-- Return whether len octets at the buffer's offset off are all in the present segment's
+-- payload.
 local function inside(way, rec, off, len)
 	return way.at and way.at + off >= 0 and way.at + off + len <= rec.len
 end
 
--- RFC 6581: is the responder's ORD over the initiator's IRD? Then that may terminate.
+-- RFC 6581: if the responder's ORD exceeds the initiator's IRD, the initiator may
+-- terminate.
 local function over(mine, theirs)
 	return mine.ird ~= ANY and theirs.ord ~= ANY and theirs.ord > mine.ird
 end
 
--- May the initiator's first FPDU be without ULPDU, as an RTR? And must it?
+-- Return whether the initiator's first FPDU may be without a ULPDU, as an RTR, and
+-- whether it must.
 local function empty_first(request, reply)
 	local mine, theirs = request.enhanced, reply.enhanced
 	local may = mine and theirs and mine.a and theirs.a and theirs.b
@@ -631,8 +632,8 @@ local function asked_for(frame)
 	return frame.rev >= 2 and is_set(frame.flags, S)
 end
 
--- What RFC 6581 forbids in a reply to that request. The judge (rfc6581.py) says the same,
--- in the same words.
+-- Return violations of RFC 6581 in a reply to this request. The judge (rfc6581.py) uses
+-- the same words.
 local function enhanced_problems(request, reply)
 	local found = {}
 	local function add(text, section, ...)
@@ -668,7 +669,7 @@ local function enhanced_problems(request, reply)
 	return found
 end
 
--- Both frames are complete, the later one with this segment.
+-- Both frames are complete; this segment completes the later one.
 local function judge_startup(conn, rec, last)
 	local request, reply = conn.request, conn.reply
 	for _, text in ipairs(conn.rejected and {} or enhanced_problems(request, reply)) do
@@ -700,7 +701,7 @@ local function decide(conn, rec, last)
 	judge_startup(conn, rec, last)
 	for n, frame in ipairs({ request, reply }) do
 		local way, other = frame.way, n == 1 and reply or request
-		-- One end may have waited, with octets that are FPDUs.
+		-- One end may have had to wait, with octets that are FPDUs.
 		way.pos, way.parts, way.need = 0, {}, 1
 		way.mode = { kind = "mpa", empty = n == 1 and empty_first(request, reply) and "first",
 			     period = is_set(other.flags, M) and MPA_PERIOD or nil,
@@ -715,7 +716,7 @@ local function decide(conn, rec, last)
 end
 
 local function startup_frame(way, rec, text, at)
-	-- Without earlier octets it is known in which segment the frame began.
+	-- Without earlier octets the segment in which the frame began is known.
 	local begun = way.offset == way.have and way.first_frame or rec.frame
 	local frame = { way = way, frame = rec.frame, begun = begun, flags = text:byte(17),
 			rev = text:byte(18), pd_length = number(text, 19) }
@@ -764,7 +765,7 @@ function steps.plain(way, rec)
 	local reply = text:find(REPLY, 1, true)
 	local at = math.min(request or math.huge, reply or math.huge)
 	if at == math.huge then
-		-- It could be the beginning of the key.
+		-- The octets may begin the key.
 		if way.have >= KEY_LEN then
 			consume(way, way.have - KEY_LEN + 1)
 		end
@@ -814,9 +815,9 @@ function steps.blind(way)
 	return false
 end
 
--- The (octets, ULPDU_Length, whether the key is right) of the FPDU at offset off of
--- text, which is at pos in the stream; (octets that are needed) if there are too
--- few; (nil, the error).
+-- For the FPDU at offset off of text and position pos of the stream, return (octets,
+-- ULPDU_Length, whether the key is right); with too few octets (the number needed); or
+-- (nil, the error).
 local function measure(mode, pos, text, off)
 	local tuf = mode.kind == "tuf"
 	local said_len = tuf and TUF_HEADER or 2
@@ -848,7 +849,7 @@ local function crc_of(text, first, size)
 	return computed == a + b * 256 + c * 65536 + d * 16777216, computed
 end
 
--- "g" good, "b" bad, "o" off, "u" not checked, "n" none
+-- Return "g" good, "b" bad, "o" off, "u" not checked, or "n" none.
 local function verdict(mode, text, off, size)
 	if mode.kind == "tuf" then
 		return "n"
@@ -860,8 +861,8 @@ local function verdict(mode, text, off, size)
 	return crc_of(text, off + 1, size) and "g" or "b"
 end
 
--- The value that the marker at offset off of an FPDU must have. head: offset of the
--- header; following: of the next one.
+-- Return the right value of the marker at offset off of an FPDU. head: offset of the
+-- header; following: offset of the next header.
 local function expected(mode, off, head, following)
 	if off < head then
 		return 0
@@ -878,8 +879,8 @@ local function edges(mode, pos, size)
 	return head, following
 end
 
--- Number of wrong markers in the FPDU at offset first. A marker inside TUF's header
--- belongs to what follows it.
+-- Return the number of wrong markers in the FPDU at offset first. A marker inside TUF's
+-- header points to the next header.
 local function wrong_markers(mode, pos, text, first, size)
 	if not mode.period then
 		return 0
@@ -905,7 +906,7 @@ local function check_turn(way, rec)
 	end
 end
 
--- RFC 6581: an RTR without ULPDU, where it is the only one agreed on
+-- RFC 6581: check an RTR without ULPDU, if both ends agree on no other.
 local function check_rtr(way, rec, length)
 	local conn = way.conn
 	if way.count > 0 or not way.counted or length == 0 or way.responder or
@@ -926,8 +927,8 @@ local function end_parts(way, rec)
 	way.parts = {}
 end
 
--- A run is contiguous FPDUs that are displayed with a segment. The octets of FPDUs
--- that are not in its payload are stored.
+-- A run is a series of contiguous FPDUs that a segment displays. FPDU octets outside of
+-- its payload are stored.
 local function close_run(way, text, run, off)
 	if not run then
 		return
@@ -958,8 +959,8 @@ local function add_fpdu(way, rec, text, off, size, run)
 	return run
 end
 
--- Whether octets before the CRC are not zero. One of them may be a marker's: the
--- tree checks that.
+-- Return whether octets before the CRC are not zero. One may be a marker's: the tree
+-- checks that.
 local function odd_pad(mode, text, off, size, length)
 	local pad = -(2 + length) % 4
 	local last = off + size - CRC_LEN
@@ -1010,8 +1011,8 @@ function steps.fpdus(way, rec)
 	return stop ~= nil
 end
 
--- After missing octets, or octets that were not an FPDU: find one that begins where
--- a segment does, or where a marker points, and whose CRC or key is right.
+-- After missing octets, or octets that are no FPDU, find an FPDU with a right CRC or
+-- key that begins where a segment begins or a marker points.
 local function found_again(way, text, off)
 	if off < 0 or off >= #text then
 		return false
@@ -1257,7 +1258,7 @@ local function parts_of(mode, length)
 		 { "crc", CRC_LEN } }
 end
 
--- Length, Key, ULPDU, pad and markers of an FPDU. Returns the number of markers,
+-- Show Length, Key, ULPDU, pad and markers of an FPDU. Return the number of markers,
 -- and of wrong ones.
 local function show_parts(item, mode, pos, length, range, text)
 	local head, following = edges(mode, pos, #text)
@@ -1271,7 +1272,7 @@ local function show_parts(item, mode, pos, length, range, text)
 				wrong = wrong + 1
 			end
 		elseif kind == "length" then
-			-- A marker may be between its two octets.
+			-- A marker may be between Length's two octets.
 			if not length_shown then
 				item:add(pf["fpdu.length"], octets_range, length)
 			end
@@ -1427,8 +1428,8 @@ local function show_columns(pinfo, kind, text)
 	end
 end
 
--- Whether a filter or a column uses a field. The result is cached until the packets
--- are read again from the first one.
+-- Return whether a filter or a column uses a field. The result is cached until the
+-- packets are read from the first one again.
 local asked, asked_at = false, math.huge
 
 local function fields_asked(number_now, root)

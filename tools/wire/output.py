@@ -3,7 +3,7 @@
 import sys
 import time
 
-SHOWN = 5       # problems printed of each direction
+SHOWN = 5       # problems printed for each direction
 HEAD = 4        # octets of payload shown before a repetition is left out
 MARKERS = 3     # markers of an FPDU shown before the rest is left out
 
@@ -38,7 +38,7 @@ def problems(found, indent):
 
 
 class Printer:
-    """Lines of offset, octet and annotation; coloured if asked for."""
+    """Prints lines of offset, octet and annotation, in colour on request."""
 
     def __init__(self, colour):
         self.colour = colour
@@ -53,7 +53,7 @@ class Printer:
 
 
 class Segments:
-    """The TCP segment that first carried an octet of the stream."""
+    """Finds the TCP segment that first carried an octet of the stream."""
 
     def __init__(self, half):
         data = [s for s in half.segments if s.off is not None]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A parser of MPA (RFC 5044) for the octets of a direction. It shares no code with
-the kernel module, so that the two check each other."""
+"""A parser of MPA (RFC 5044) for one direction's octets. It shares no code with the
+kernel module, so that each checks the other."""
 import struct
 
 import crc32c
@@ -14,7 +14,7 @@ ULPDU_MAX = 64768
 
 
 class Startup:
-    """A Request or Reply Frame (section 7.1.1) at an offset of a stream."""
+    """A Request or Reply Frame (section 7.1.1), at an offset of a stream."""
 
     def __init__(self, stream, at):
         self.at = at
@@ -44,19 +44,19 @@ class Startup:
 
 
 def find_startup(stream, key):
-    """The startup frame with this key; None if the stream has none."""
+    """Return the startup frame with this key, or None."""
     at = stream.find(key)
     return Startup(stream, at) if at >= 0 and at + 20 <= len(stream) else None
 
 
 class Fpdu:
-    """The place of an FPDU in a stream, and its errors."""
+    """An FPDU's place in a stream, and its errors."""
     __slots__ = ("at", "pos", "head", "ulpdu_len", "len", "markers", "pad",
                  "wrong_markers", "wrong_pad", "crc_good")
 
 
 def lay_out(pos, head, ulpdu_len, marked):
-    """(length, offsets of markers, offset of each pad octet) of an FPDU."""
+    """Return (length, offsets of markers, offset of each pad octet) of an FPDU."""
     markers, pads = [], []
     left = 2 + ulpdu_len
     pad = -left % 4
@@ -93,7 +93,7 @@ def verify(fpdu, stream):
 
 
 def fpdus(stream, start, marked, empty):
-    """Yields the FPDUs of a stream, with SeqStart at offset start. Returns (octets
+    """Yield the FPDUs of a stream whose SeqStart is at offset start. Return (octets
     left over, reason). empty: the first ULPDU may be empty."""
     at = start
     size = len(stream)

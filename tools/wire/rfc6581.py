@@ -28,7 +28,7 @@ def data(frame):
 
 
 def frame_problems(frame):
-    """What is wrong with a frame by itself."""
+    """Return the errors of a frame by itself."""
     mine = data(frame)
     if asked(frame) and frame.private_len < 4:
         return [f"{frame.kind} Frame: S is set, with less than 4 octets of private data "
@@ -39,13 +39,14 @@ def frame_problems(frame):
 
 
 def over(theirs, mine):
-    """Is the responder's ORD over the initiator's IRD? Then that may terminate."""
+    """Whether the responder's ORD exceeds the initiator's IRD: then the initiator may
+    terminate."""
     return ANY not in (theirs.ird, mine.ord) and mine.ord > theirs.ird
 
 
 def problems(request, reply):
-    """What is wrong with the reply as one to that request. A rejection's own values are
-    another offer."""
+    """Return the errors of the reply to this request. A rejection's values are another
+    offer."""
     found = []
     if asked(request) != asked(reply):
         kind = "a plain" if asked(request) else "an enhanced"
@@ -71,7 +72,8 @@ def problems(request, reply):
 
 
 def empty_is_the_rtr(request, reply):
-    """Is an empty FPDU the one RTR that both ends name, and no Terminate may be sent?"""
+    """Whether an empty FPDU is the only RTR that both ends name, and no Terminate may
+    be sent."""
     theirs, mine = data(request), data(reply)
     return empty_first(request, reply) and theirs.b and \
         not (theirs.c and mine.c or theirs.d and mine.d or over(theirs, mine))

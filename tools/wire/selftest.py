@@ -25,7 +25,7 @@ cases = []
 
 
 def case(text, finds=None, **options):
-    """A capture that the function builds; finds: what must be reported."""
+    """Add a capture that the function builds. finds: errors that must be reported."""
     def add(function):
         cases.append((text, function, finds, options))
         return function
@@ -37,7 +37,7 @@ def many(count, low=1, high=1500):
 
 
 def talk(pcap, ulpdus, request=M | C, reply=M | C, size=None, **kind):
-    """A connection with the ULPDUs in both directions, an FPDU a segment."""
+    """Build a connection with these ULPDUs in both directions, one FPDU a segment."""
     tcp = Connection(pcap, **kind)
     ways = tcp.start(request, reply)
     for end in 0, 1:
@@ -127,7 +127,7 @@ def _(pcap):
 
 
 def before_the_capture(pcap, ports):
-    """A connection whose startup frames are not in the capture."""
+    """Build a connection whose startup frames are not in the capture."""
     tcp = Connection(pcap, ports=ports, syn=False)
     for ulpdu in many(3):
         tcp.segment(0, Sender(False).fpdu(ulpdu))
@@ -207,7 +207,8 @@ def _(pcap):
 
 def enhanced(pcap, request=b"\xc0\1\0\1", reply=b"\xc0\1\0\1", ulpdus=((0, b"data"),),
              flags=(M | C | S, M | C | S)):
-    """Revision 2; request, reply: private data; ulpdus: with the end that sends."""
+    """Build a connection with revision 2. request, reply: private data; ulpdus: with
+    the sending end."""
     tcp = Connection(pcap)
     ways = tcp.start(*flags, request, reply, 2)
     for end, ulpdu in ulpdus:
@@ -255,7 +256,7 @@ def _(pcap):
 
 
 def small(pcap, count, size):
-    """FPDUs of 64 octets of ULPDU, 72 octets long, in segments of size."""
+    """Build FPDUs with ULPDUs of 64 octets, 72 octets long, in segments of size octets."""
     tcp = Connection(pcap)
     ways = tcp.start(C, C)
     octets = b"".join(ways[0].fpdu(rnd.randbytes(64)) for _ in range(count))
@@ -289,7 +290,7 @@ def _(pcap):
     seqs = [tcp.segment(0, part) for part in octets]
     for n in 3, 4, 8:
         tcp.segment(0, octets[n], seq=seqs[n])
-    # Two segments joined into one.
+    # Merge two segments.
     tcp.segment(0, octets[5] + octets[6], seq=seqs[5])
 
 
@@ -385,7 +386,7 @@ for _what, _ulpdus in (("the_responders_first", ((0, b""), (1, b""))),
 case("empty_fpdu_that_was_not_agreed", "cannot be")(
     lambda pcap: enhanced(pcap, b"\xc0\1\0\1", b"\x80\1\x40\1", ((0, b""),)))
 
-# Each breaks one rule of RFC 6581.
+# Each case breaks one rule of RFC 6581.
 for _what, _finds, _request, _reply in (
         ("s_with_less_than_4_octets", "S is set, with less than 4", b"x", b"\0\1\0\1"),
         ("s_with_less_than_4_octets_in_the_reply", "S is set, with less than 4",
@@ -624,7 +625,7 @@ def check(path, finds, options):
     if report["good"] or finds not in text:
         return False, f"expected: BAD, and \"{finds}\"\n{text}"
     if finds == "wrong CRC":
-        # Both judges must agree about every FPDU that tshark can judge.
+        # Both judges must agree on each FPDU that tshark can judge.
         for way in report["connections"][0]["directions"]:
             saw = way["tshark"]
             if way["crc_bad"] != saw["crc_bad"] and not saw["left_out"]:
@@ -639,7 +640,7 @@ def command(*arguments, **environment):
 
 
 def lying_tshark(folder, sed):
-    """A PATH with a tshark that reports wrong values."""
+    """Return a PATH with a tshark that reports wrong values."""
     real = subprocess.run(["which", "tshark"], text=True, check=True,
                           stdout=subprocess.PIPE).stdout.strip()
     path = os.path.join(folder, "tshark")
@@ -650,7 +651,7 @@ def lying_tshark(folder, sed):
 
 
 def counters(tap, folder):
-    """A sender's counters compared with what it sent."""
+    """Compare a sender's counters with its capture."""
     path, file = (os.path.join(folder, name) for name in ("sent", "counters"))
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -766,7 +767,7 @@ def commands(tap, folder):
 
 
 def main():
-    # Wireshark cannot read FPDUs before markers are agreed.
+    # Wireshark cannot read FPDUs before markers are negotiated.
     read = [c for c in cases if c[0] != "fpdu_between_request_and_reply"]
     tap = Tap(len(cases) + 24 + len(selftest_tuf.cases)
               + selftest_tuf_commands.COUNT + selftest_lua.count(read))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Test that mpa.lua agrees with rfc5044.py and tuf.py: the captures of the other
-tests, each with its own addresses, in one file for tshark."""
+"""Test that mpa.lua agrees with rfc5044.py and tuf.py: tshark gets one file with the
+captures of the other tests, each with its own addresses."""
 import argparse
 import os
 import re
@@ -18,7 +18,7 @@ from synth_tuf import fpdu, with_markers
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "mpa.lua")
 
-# The fields requested of tshark for each frame; "|" separates several values.
+# Fields requested from tshark for each frame; "|" separates several values.
 FIELDS = ["frame.number", "frame.comment", "ip.src", "ipv6.src", "tcp.srcport", "tcp.stream",
           "mpax.fpdu.position", "mpax.fpdu.size", "mpax.fpdu.length",
           "mpax.crc.status", "mpax.crc.good",
@@ -36,7 +36,7 @@ FIELDS = ["frame.number", "frame.comment", "ip.src", "ipv6.src", "tcp.srcport", 
 
 
 class Numbered(Pcap):
-    """A capture of several cases: each has addresses of its own."""
+    """A capture of several cases, each with its own addresses."""
 
     def __init__(self):
         super().__init__()
@@ -56,10 +56,10 @@ class Numbered(Pcap):
 
 
 def tshark(path, *options):
-    """tshark's frames with mpa.lua, as [{field: [value...]}]."""
+    """Return tshark's frames with mpa.lua, as [{field: [value...]}]."""
     ran = subprocess.run(
         ["tshark", "-n", "-r", path, "-X", f"lua_script:{SCRIPT}",
-         # A record may look like anything: no other dissector may guess.
+         # A record may look like any protocol: no other dissector may guess.
          "--disable-protocol", "ALL", *[
              word for name in ("eth", "ethertype", "ip", "ipv6", "tcp", "mpax")
              for word in ("--enable-protocol", name)],
@@ -74,13 +74,13 @@ def tshark(path, *options):
                        for name, value in zip(FIELDS, values)})
     errors = [line for line in ran.stderr.splitlines()
               if line and "could be dangerous" not in line
-              # Wireshark's own error, about records that look like RPC.
+              # Wireshark's own error about records that look like RPC.
               and "Dissector bug, protocol RPCoRDMA" not in line]
     return frames, errors
 
 
 class Read:
-    """The fields of mpa.lua for one direction, frame by frame."""
+    """mpa.lua's fields for one direction, frame by frame."""
 
     def __init__(self):
         self.frames = []
@@ -99,7 +99,7 @@ class Read:
 
 
 def directions(frames):
-    """{(endpoint's name, tcp.stream): Read}"""
+    """Return {(endpoint's name, tcp.stream): Read}."""
     found = {}
     for frame in frames:
         if not frame["tcp.srcport"]:
@@ -111,8 +111,8 @@ def directions(frames):
 
 
 def differences(pairs, prefix):
-    """The differences in (name, mpa.lua's, expected); prefix: mpa.lua may have more, as
-    it finds FPDUs again after a gap."""
+    """Yield differences in (name, mpa.lua's, expected). prefix: mpa.lua may have more,
+    as it finds FPDUs after a gap."""
     for name, got, want in pairs:
         seen = got[:len(want)] if prefix else got
         if seen != want:
@@ -124,7 +124,7 @@ def differences(pairs, prefix):
 
 
 def content(stream, at, fpdu, head):
-    """(ULPDU, pad) of an FPDU of MPA, from the places of its markers."""
+    """Return (ULPDU, pad) of an FPDU of MPA, from its markers' places."""
     octets = bytearray(stream[at:at + fpdu.len - 4])
     for off in reversed(fpdu.markers):
         del octets[off:off + 4]
@@ -133,7 +133,7 @@ def content(stream, at, fpdu, head):
 
 
 def compare_mpa(read, way):
-    """Compares mpa.lua's fields of a direction with judge.Direction's."""
+    """Compare mpa.lua's fields of a direction with judge.Direction's."""
     fpdus = way.fpdus
     status = ["off" if not way.crc else "good" if f.crc_good else "bad"
               for f in fpdus]
@@ -168,7 +168,7 @@ def compare_mpa(read, way):
 
 
 def compare_starts(read, way):
-    """The segments that start with an FPDU, without retransmissions."""
+    """Return the segments that start with an FPDU, without retransmissions."""
     begins = {f.at for f in way.fpdus}
     want = {s.number: s.off in begins for s in way.half.segments
             if s.payload and s.off is not None and s.off >= way.start}
@@ -214,7 +214,7 @@ def find_way(ways, half, stream):
 
 
 def compare_connection(ways, stream, tcp):
-    """All differences in one TCP connection."""
+    """Return all differences in one TCP connection."""
     found = judge.find(tcp)
     if not found:
         for half in tcp.halves:
@@ -239,8 +239,8 @@ def compare_connection(ways, stream, tcp):
 
 
 def verdicts(texts):
-    """The errors of startup. The judge and mpa.lua use the same words except for rule 4.
-    mpa.lua ignores a frame that is cut off."""
+    """Return the errors of startup. The judge and mpa.lua use the same words, except
+    for rule 4. mpa.lua ignores a truncated frame."""
     return sorted({re.sub(".*rule 4", "rule 4", text) for text in texts
                    if re.search(r"RFC 6581|RFC 5044 section 7", text) and
                    "cut short" not in text})
@@ -330,7 +330,7 @@ def _(pcap):
 
 
 def lost(pcap, markers, size):
-    """Five segments of FPDUs of which the capture does not have the second."""
+    """Build five segments of FPDUs; the capture lacks the second."""
     tcp = Connection(pcap)
     ways = tcp.start(*[M | C if markers else C] * 2)
     octets = b"".join(ways[0].fpdu(bytes([n]) * 300) for n in range(20))
@@ -343,8 +343,8 @@ def lost(pcap, markers, size):
 
 
 def check_lost(tap, folder):
-    """FPDUs are found again, and the note says how many octets are missing."""
-    # Without markers only where a segment starts with an FPDU.
+    """FPDUs are found after a gap, and a note has the number of missing octets."""
+    # Without markers they are found only where a segment starts with an FPDU.
     for markers, size, want in ((False, 308 * 2, 18), (True, 700, 14),
                                 (False, 700, 2)):
         path = os.path.join(folder, "lost.pcap")
@@ -364,7 +364,7 @@ def check_lost(tap, folder):
 
 
 def check_direct(tap, folder):
-    """MPA without startup frames, set by the preference."""
+    """MPA without startup frames is set by the preference."""
     path = os.path.join(folder, "direct.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -387,7 +387,7 @@ def check_direct(tap, folder):
 
 
 def check_filters(tap, folder):
-    """The filters in README find what they should."""
+    """README's filters find the right packets."""
     path = os.path.join(folder, "filters.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -412,8 +412,8 @@ def check_filters(tap, folder):
 
 
 def check_between(tap, folder):
-    """An FPDU before the reply: mpa.lua shows it with the reply, and says that it is too
-    early, but not that the responder's is."""
+    """An FPDU before the reply: mpa.lua shows it with the reply, and reports that it,
+    but not the responder's, is too early."""
     path = os.path.join(folder, "between.pcap")
     pcap = Pcap()
     tcp = Connection(pcap)
@@ -438,7 +438,7 @@ def count(cases):
 
 
 def own_addresses(text, number):
-    """A --tuf for the addresses that Numbered makes."""
+    """Return a --tuf for Numbered's addresses."""
     ours = f"10.{number >> 8}.{number & 255}."
     return text.replace("10.0.0.", ours).replace("=:", f"={ours}1:") \
         .replace("fd00::1", f"fd00::{number:x}:1") \
@@ -446,7 +446,7 @@ def own_addresses(text, number):
 
 
 def build(cases):
-    """One capture of all cases; [(name, number, --tuf...)]"""
+    """Build one capture of all cases; return [(name, number, --tuf...)]."""
     pcap, told = Numbered(), []
     todo = ([(c[0], c[1], ()) for c in cases] + [(*c, ()) for c in own]
             + [(c[0], c[1], c[3]) for c in selftest_tuf.cases])
@@ -473,7 +473,7 @@ def run(tap, folder, cases):
     tap.result(not errors, "mpa.lua: no complaint",
                "\n".join(errors)[:2000])
     ways = directions(frames)
-    # tshark numbers connections in their order, and so does capture.py.
+    # tshark and capture.py number connections in the same order.
     connections = list(enumerate(capture.read(path)))
     for name, number, texts in todo:
         problems = []
@@ -490,8 +490,8 @@ def run(tap, folder, cases):
         tap.result(not problems, f"mpa.lua: {name}",
                    "\n".join(problems[:8]))
     again, errors = tshark(path, "-2", *told)
-    # The first pass does not know what follows: where a partly received FPDU ends,
-    # what the other end answers, what comes after a gap.
+    # The first pass does not know later packets: the end of an FPDU, the other end's
+    # answer, and the octets after a gap.
     for frame in frames + again:
         for field in FIELDS:
             if field.startswith(("mpax.part", "mpax.segment", "mpax.conn",

@@ -20,8 +20,8 @@ cases = []
 
 
 def case(text, finds=None, tuf=(TOLD,), counts=None, **options):
-    """A capture that the function builds; finds: what must be reported;
-    counts: what its first direction's report must have."""
+    """Add a capture that the function builds. finds: errors that must be reported;
+    counts: values in its first direction's report."""
     def add(function):
         cases.append((text, function, finds, tuf, counts or {}, options))
         return function
@@ -34,22 +34,21 @@ def many(count, key=KEY, low=1, high=1400):
 
 
 def talk(pcap, fpdus, end=0, **kind):
-    """A connection with an FPDU a segment, in one direction."""
+    """Build a connection with one FPDU a segment, in one direction."""
     tcp = Connection(pcap, **kind)
     seqs = [tcp.segment(end, octets) for octets in fpdus]
     return tcp, seqs
 
 
 def cut(tcp, octets, *places):
-    """An FPDU in pieces; returns where they begin in TCP's numbers."""
+    """Send an FPDU in pieces; return their sequence numbers."""
     edges = [0, *places, len(octets)]
     return [tcp.segment(0, octets[one:other])
             for one, other in zip(edges, edges[1:])]
 
 
 def trap(at, size, length=2000):
-    """An FPDU with octets of payload that look like an FPDU of size octets,
-    at at."""
+    """Build an FPDU whose payload looks, at offset at, like an FPDU of size octets."""
     octets = bytearray(fpdu(KEY, rnd.randbytes(length)))
     octets[at:at + 8] = fpdu(KEY, b"", size - 8)
     return bytes(octets)
@@ -147,7 +146,7 @@ def _(pcap):
 def _(pcap):
     tcp, _ = talk(pcap, many(1))
     octets = trap(500, 700)
-    # The piece that would pass is one octet shorter.
+    # The piece that would pass is one octet too short.
     cut(tcp, octets, 500, 1199, 1206)
 
 
@@ -407,8 +406,9 @@ def _(pcap):
 
 # ---- markers ----
 
-# Built by hand: the second FPDU has a marker inside its header, the third ends
-# where one is due, the fourth has one before it and ends where another is due.
+# Calculated by hand: the second FPDU has a marker inside its header. The third ends
+# where a marker is due. The fourth has a marker before it, and ends where another is
+# due.
 BY_HAND = (bytes.fromhex("00000000 0070 0a0b0c0d0e0f") + b"a" * 112
            + bytes.fromhex("0003 0a0b 00070007 0c0d0e0f") + b"bbb"
            + bytes.fromhex("006d 0a0b0c0d0e0f") + b"c" * 109
@@ -486,8 +486,9 @@ def _(pcap):
     cut(tcp, octets, 504, 1204)
 
 
-# A first FPDU so long that the second's header has a marker before its octet
-# _place; 0: the first ends where a marker is due, 8: it is after the header.
+# The first FPDU is so long that the second's header has a marker before its octet
+# _place. 0: the first FPDU ends where a marker is due; 8: the marker is after the
+# header.
 for _place in range(9):
     def two(place):
         return [fpdu(KEY, bytes(116 - place)), fpdu(KEY, rnd.randbytes(40))]

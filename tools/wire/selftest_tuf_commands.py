@@ -8,7 +8,7 @@ from selftest_tuf import BY_HAND, KEY, MARKED, TOLD, cut, many, marked, talk, \
 from synth import Pcap
 from synth_tuf import fpdu
 
-# A wrong --tuf, and what must be reported about it.
+# Wrong --tuf options, and the errors that must be reported.
 USAGE = (
     (("--tuf", "mode=align"), "which direction"),
     (("--tuf", "from=:7"), "mode= is missing"),
@@ -50,7 +50,7 @@ SHOWN = """\
 
 
 def judged(tap, command, path):
-    """Exit status and report of the command itself."""
+    """Check the command's own exit status and report."""
     pcap = Pcap()
     tcp, _ = talk(pcap, many(3))
     cut(tcp, trap(500, 700), 500, 1200)
@@ -75,7 +75,7 @@ def judged(tap, command, path):
 
 
 def counted(tap, command, path):
-    """A sender's counters compared with what it sent."""
+    """Compare a sender's counters with its capture."""
     pcap = Pcap()
     fpdus = many(3)
     tcp, seqs = talk(pcap, fpdus)

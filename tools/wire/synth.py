@@ -34,14 +34,14 @@ def startup(key, flags, private=b"", revision=1, pd_length=None):
 
 
 class Sender:
-    """One direction in Full Operation: ULPDUs in, FPDUs out."""
+    """A sender in Full Operation: it turns ULPDUs into FPDUs."""
 
     def __init__(self, markers):
         self.markers = markers
         self.pos = 0        # octets since SeqStart
 
     def fpdu(self, ulpdu, wrong=()):
-        """wrong: the faults that the judge must find."""
+        """Return an FPDU. wrong: faults that the judge must find."""
         pad = -(2 + len(ulpdu)) % 4
         todo = struct.pack(">H", len(ulpdu)) + ulpdu
         todo += (b"\1" if "pad" in wrong else b"\0") * pad
@@ -95,7 +95,7 @@ class Pcap:
 
 
 class Connection:
-    """TCP between two ends, 0 (calls) and 1 (answers), into a Pcap."""
+    """A TCP connection in a Pcap, between end 0, which calls, and end 1, which answers."""
 
     def __init__(self, pcap, ports=(40000, 4242), ipv6=False, isn=(1000, 5000),
                  mss=1448, syn=True, addresses=None):
@@ -110,7 +110,7 @@ class Connection:
             self.segment(0, b"")
 
     def segment(self, end, payload, flags=ACK, seq=None):
-        """One TCP segment; with seq a retransmission, or one ahead of its order."""
+        """Add a segment. seq: of a retransmission, or of a segment out of order."""
         new = seq is None
         if new:
             seq = self.seq[end]
@@ -134,7 +134,7 @@ class Connection:
         return seq
 
     def send(self, end, octets, size=None):
-        """A run of octets, cut into segments of size (the MSS if None)."""
+        """Send octets in segments of size octets (None: the MSS)."""
         size = size or self.mss
         for at in range(0, len(octets), size):
             self.segment(end, octets[at:at + size])
@@ -142,7 +142,7 @@ class Connection:
 
     def start(self, request=M | C, reply=M | C, private=b"", answer=b"",
               revision=1):
-        """Startup frames; returns the two Senders."""
+        """Exchange startup frames; return both Senders."""
         self.send(0, startup(REQUEST, request, private, revision))
         self.send(1, startup(REPLY, reply, answer, revision))
         return Sender(bool(reply & M)), Sender(bool(request & M))

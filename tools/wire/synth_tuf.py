@@ -7,17 +7,17 @@ import struct
 
 
 def fpdu(key, ulpdus, length=None):
-    """An FPDU without markers; length sets a wrong Length."""
+    """Return an FPDU without markers. length: a wrong Length."""
     if length is None:
         length = len(ulpdus)
     return struct.pack(">H", length) + key + ulpdus
 
 
 def with_markers(fpdus, period, wrong=None):
-    """The octets of FPDUs with markers between them. First determine the places of the
-    markers, then their values, the distances to the next header.
+    """Return FPDUs with markers. First determine the markers' places, then their
+    values, which are the distances to the next header.
 
-    wrong: {number of a marker: fault}, what the judge must find."""
+    wrong: {number of a marker: fault}, for the judge to find."""
     out, places, heads = bytearray(), [], []
     for octets in fpdus:
         for n, octet in enumerate(octets):
@@ -27,7 +27,7 @@ def with_markers(fpdus, period, wrong=None):
             if n == 0:
                 heads.append(len(out))
             out.append(octet)
-    # The next header, if there were one more.
+    # Add the place of a header after the last FPDU.
     heads.append(len(out) + (4 if len(out) % period == 0 else 0))
     for place in places:
         while heads[0] < place + 4:

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A parser of TUF (draft-ietf-tsvwg-tcp-ulp-frame-01, and the marker mode of -00) for
-the octets of a direction. It shares no code with the kernel module, so that the two
-check each other."""
+"""A parser of TUF (draft-ietf-tsvwg-tcp-ulp-frame-01; -00 for the marker mode) for one
+direction's octets. It shares no code with the kernel module, so that each checks the
+other."""
 
 HEADER_LEN = 8
 KEY_LEN = 6
 MARKER_LEN = 4
 LENGTH_MAX = 65535
-FPDU_MAX = 65536        # with markers: all that belongs to an FPDU
+FPDU_MAX = 65536        # maximum length with markers
 PERIOD_MIN, PERIOD_MAX, PERIOD_DEFAULT = 128, 32768, 2048
 
 
 class Fpdu:
-    """The place of an FPDU among the framed octets, and its fields."""
+    """An FPDU's place among the framed octets, and its fields."""
     __slots__ = ("pos", "head", "ulpdu_len", "key", "len", "markers",
                  "wrong_markers")
 
     def __init__(self, pos):
-        self.pos = pos          # the marker before it belongs to the FPDU
-        self.head = pos         # of Length's first octet
+        self.pos = pos          # start, with the marker before the FPDU
+        self.head = pos         # position of Length's first octet
         self.ulpdu_len = 0
-        self.key = b""          # incomplete where the octets end
+        self.key = b""          # incomplete if the octets end
         self.len = 0
         self.markers = []       # position, first copy, second copy
-        self.wrong_markers = []     # position, which copy, its value, its right value
+        self.wrong_markers = []     # position, number of the copy, value, right value
 
 
 class Reader:
@@ -45,7 +45,7 @@ class Reader:
         self.at += len(marker)
 
     def take(self, count):
-        """The next count octets without markers; fewer at the end."""
+        """Return the next count octets without markers, or fewer at the end."""
         got = bytearray()
         while len(got) < count and self.at < len(self.octets):
             if self.marker_is_due():
@@ -64,14 +64,14 @@ class Parse:
 
     def __init__(self):
         self.fpdus = []
-        self.left = 0           # octets after the last whole FPDU
-        self.why = ""           # the reason why they are not FPDUs
-        self.tail = None        # what should have been an FPDU
-        self.cut_off = False    # it could be the beginning of one
+        self.left = 0           # number of octets after the last whole FPDU
+        self.why = ""           # reason why these are no FPDUs
+        self.tail = None        # the octets that should be an FPDU
+        self.cut_off = False    # they may begin an FPDU
 
 
 def _judge_markers(fpdu, reader):
-    """A marker: its value is the distance from its end to the next FPDU's header."""
+    """Read a marker: its value is the distance from its end to the next FPDU's header."""
     following = reader.at
     if reader.marker_is_due():
         following += MARKER_LEN
@@ -84,7 +84,7 @@ def _judge_markers(fpdu, reader):
 
 
 def _next(reader):
-    """(FPDU, error); error is empty if it is complete."""
+    """Return (FPDU, error); error is empty if the FPDU is complete."""
     fpdu = Fpdu(reader.at)
     reader.markers = fpdu.markers
     if reader.marker_is_due():
@@ -106,7 +106,7 @@ def _next(reader):
 
 
 def parse(octets, period=0):
-    """The FPDUs of a direction's framed octets; period: 0 has no markers."""
+    """Return the FPDUs among a direction's framed octets. period 0: no markers."""
     found = Parse()
     reader = Reader(octets, period)
     while reader.at < len(octets):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Judge with Wireshark's dissector.
+"""Judge a capture with Wireshark's dissector.
 
-The dissector of Wireshark 4.0 (packet-iwarp-mpa.c) checks every CRC and shows
-the markers, but only works if each FPDU with markers is a segment of its own;
-README lists its limits. So tshark gets each direction's stream resegmented, with
-one FPDU a segment. Octets and their stream positions stay as captured.
+The dissector of Wireshark 4.0 (packet-iwarp-mpa.c) checks every CRC and shows the
+markers, but works only if each FPDU with markers is a separate segment; README lists
+its limits. So tshark gets each direction resegmented, with one FPDU a segment. Octets
+and their stream positions are unchanged.
 """
 import os
 import struct
@@ -20,7 +20,7 @@ class WiresharkError(Exception):
 
 
 class Writer:
-    """A capture for tshark; remembers what each of its frames is."""
+    """A capture for tshark, with a note about each frame."""
 
     def __init__(self, file):
         self.file = file
@@ -71,17 +71,16 @@ class Direction:
 
 
 def write(writer, direction, end, request, reply, stream, fpdus, marked):
-    """Puts a direction's FPDUs into the capture for tshark."""
+    """Put a direction's FPDUs into the capture for tshark."""
     if not fpdus:
         return
     if not marked:
         # The dissector expects markers in both directions as soon as either side
         # requests them.
         request, reply = clear_m(request), clear_m(reply)
-    # If an FPDU with markers ends where the next one begins, the dissector counts
-    # that one for this FPDU as well, and gives up. If the stream begins four octets
-    # earlier it counts correctly, and judges the CRC, unless the FPDU also begins
-    # with a marker.
+    # If an FPDU ends where a marker begins, the dissector counts that marker for this
+    # FPDU, and gives up. With all positions 4 octets lower it counts correctly and
+    # checks the CRC, unless a marker is first.
     main, edge = [], []
     for fpdu in fpdus:
         if fpdu.ulpdu_len == 0:
@@ -98,7 +97,7 @@ def write(writer, direction, end, request, reply, stream, fpdus, marked):
         number = writer.conversation()
         writer.startup(number, request, reply)
         if chosen[0].pos:
-            # Any small FPDU shows where the stream begins.
+            # A small FPDU shows where the stream begins.
             writer.segment(number, end, BASE, struct.pack(">IHHI", 0, 1, 0, 0))
         for fpdu in chosen:
             writer.segment(number, end, BASE - shift + fpdu.pos,
@@ -114,7 +113,7 @@ class Startup:
         self.seen = {}
 
 
-# The lines of tshark that are read: "label: value".
+# Lines of tshark's output that are read: "label: value".
 FIELDS = {"ULPDU length": "length", "FPDU back pointer": "marker",
           "CRC check": "crc", "ID Req frame": "key", "ID Rep frame": "key",
           "Marker flag": "M", "CRC flag": "C",
@@ -148,12 +147,12 @@ def _count(what, seen):
 
 
 def run(path, frames, progress):
-    """Runs tshark on a capture, and counts its results by direction."""
+    """Run tshark on a capture, and collect its results by direction."""
     with tempfile.TemporaryDirectory() as home:
         # A user's preferences must not change the verdict.
         env = dict(os.environ, HOME=home, XDG_CONFIG_HOME=home, LC_ALL="C")
         command = ["tshark", "-n", "-r", path,
-                   # A record may look like anything: no other dissector may guess.
+                   # A record may look like any protocol: no other dissector may guess.
                    "--disable-protocol", "ALL",
                    "--enable-protocol", "ip", "--enable-protocol", "tcp",
                    "--enable-protocol", "iwarp_mpa",
@@ -193,7 +192,7 @@ def _read(lines, frames, progress):
             progress(number)
             continue
         label, _, value = line.partition(": ")
-        # Bits of an octet are printed as "1... .... = Marker flag: True".
+        # tshark prints an octet's bits as "1... .... = Marker flag: True".
         field = FIELDS.get(label.strip().rpartition(" = ")[2])
         if field:
             seen.setdefault(field, []).append(value.rstrip())
