@@ -16,7 +16,7 @@ struct input {
 };
 
 /* execution.c */
-extern unsigned long fulls, records;	/* connections in Full Operation; records in both directions */
+extern unsigned long fulls, records;	/* connections; records of both directions */
 
 int execute_begin(void);
 const char *execute(const struct input *input);
