@@ -298,8 +298,8 @@ static inline ssize_t mpa_socket_send(int fd, const void *record, size_t len)
  * @fd:		the socket
  * @buf:	buffer
  * @size:	size of @buf; the next call returns the other octets
- * @info:	NULL, or set to the record's place in the stream, with MPA_RECVINFO_LAST
- *		at the record's end: set MPA_RECVINFO to 1 first
+ * @info:	NULL; or MPA_RECVINFO_LAST is set at the record's end, and, if the option
+ *		MPA_RECVINFO is 1, the record's place in the stream
  *
  * Return: number of octets; 0: the peer closed after a complete record; -1 with errno.
  */
@@ -330,6 +330,8 @@ static inline ssize_t mpa_socket_receive(int fd, void *buf, size_t size, struct 
 	for (cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg))
 		if (cmsg->cmsg_level == SOL_MPA && cmsg->cmsg_type == MPA_RECVINFO)
 			memcpy(info, CMSG_DATA(cmsg), sizeof(*info));
+	if (msg.msg_flags & MSG_EOR)
+		info->flags |= MPA_RECVINFO_LAST;
 	return len;
 }
 

@@ -109,7 +109,7 @@ static const struct counter_words {
 	{ "MpaTxFpdus", "records sent", false },
 	{ "MpaTxOctets", "octets of records sent", false },
 	{ "MpaTxMarkers", "markers sent", false },
-	{ "MpaTxFailed", "connections stopped: other octets were written to TCP", false },
+	{ "MpaTxFailed", "connections stopped: octets bypassed MPA, or no memory", false },
 	{ "MpaTxPackets", "packets with data handed to IP", false },
 	{ "MpaTxSegsAligned", "segments sent that start with a record", false },
 	{ "MpaTxSegsOversized", "segments that do not: the record is too long for one", false },
@@ -133,7 +133,7 @@ static const struct counter_words {
 	{ "MpaRecordsLost", "records that taps have missed", false },
 	{ "MpaTufResegmented", "TUF connections whose stream is resegmented on the path", false },
 	{ "MpaTufTrimmed", "TUF segments sent one octet shorter", false },
-	{ "MpaInStartup", "responders in startup now", true },
+	{ "MpaInStartup", "connections in startup now: responders and initiators", true },
 	{ "MpaStartupOusted", "responders evicted, as startup-max was reached", false },
 	{ "MpaMemKept", "octets cached for transmission, of the whole machine", true },
 	{}
