@@ -650,3 +650,32 @@ def _(p):
         raise peer.Skip("there are no CRCs")
     p.send(p.fpdu(untagged(SEND, advert(), ddp=LAST | 2), "crc"))
     return reason(terminated(p, (2, 0, 2)))
+
+
+@client_case("an RDMA Write whose end is over 2^64", "RFC 5041, 7.1; 7.2; RFC 5040, 7.1")
+def _(p):
+    """Write two octets to the buffer that its second Send names, at offset 2^64 - 1.
+    Expected: a Terminate of layer 1, error type 1, error code 1 or 3; or of RDMAP."""
+    _, stag, _ = second_buffer(p)
+    p.put(tagged(WRITE, stag, 2**64 - 1, b"xx"))
+    return reason(terminated(p, (1, 1, 1), (1, 1, 3), (0, None, None)))
+
+
+@case("an RDMA Write whose first segment is empty", "RFC 5041, 7.1; 7.2; RFC 5040, 7.1")
+def _(p):
+    """Start, and send as the first DDP segments: two of one RDMA Write to STag 0, which does not
+    exist. The first one has no octets, the second one has one.
+    Expected: a Terminate of layer 1, error type 1, error code 0; or of RDMAP."""
+    begin(p)
+    p.put(tagged(WRITE, 0, 0, b"", TAGGED | DV), tagged(WRITE, 0, 0, b"x"))
+    return reason(terminated(p, (1, 1, 0), (0, None, None)))
+
+
+@server_case("a Read Response whose second segment is beyond its buffer", "RFC 5041, 7.1; 7.2")
+def _(p):
+    """Answer the Read Request by two segments. The second one begins at the end of the buffer.
+    Expected: a Terminate of layer 1, error type 1, error code 1; or of RDMAP."""
+    _, (sink, to, size, _, _) = is_asked(p)
+    p.put(tagged(RESPONSE, sink, to, bytes(size // 2), TAGGED | DV),
+          tagged(RESPONSE, sink, to + size, bytes(size - size // 2)))
+    return reason(terminated(p, (1, 1, 1), (0, None, None)))

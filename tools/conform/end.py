@@ -164,6 +164,8 @@ switches(RESPONDER, """
     cuts-small-fpdus segments.35 segments
     marker-in-one-read segments.7 segments markers
     markers-unchecked segments.22 segments markers
+    write-checked-once ddp.60 ddp
+    response-checked-once ddp.61 ddp
     """)
 switches(INITIATOR, """
     key-of-request startup.4
@@ -200,6 +202,7 @@ switches(INITIATOR, """
     says-rtr-for-ird ddp.56 ddp enhanced
     closes-for-rtr ddp.57 ddp enhanced
     rtr-not-named ddp.57 ddp enhanced
+    writes-wrap ddp.59 ddp
     """)
 
 

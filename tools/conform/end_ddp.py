@@ -28,6 +28,7 @@ class DdpConnection(Connection):
         self.partly = b""       # of a Send
         self.reading = None     # octets that a Read still waits for
         self.buffer = b""
+        self.writing = False    # a message has more segments
         self.step, self.source = "source", None
 
     def first(self):
@@ -137,11 +138,14 @@ class DdpConnection(Connection):
     def tagged_in(self, opcode, stag, to, octets, last):
         if opcode == 0 and stag == WRITABLE and self.role == INITIATOR and \
                 not self.has("refuses-writes"):
-            if not self.within(to, len(octets), "writes-below", "writes-beyond"):
+            if not self.within(to, len(octets), "writes-below", "writes-beyond") and not (
+                    self.has("writes-wrap") and to + len(octets) > 1 << 64):
                 raise Refused(DDP, 1, 1)
             return
         if opcode == 0:
-            if (octets or self.has("checks-stag-of-empty")) and not self.has("write-anywhere"):
+            first, self.writing = not self.writing, not last
+            if (octets or self.has("checks-stag-of-empty")) and not self.has("write-anywhere") \
+                    and (first or not self.has("write-checked-once")):
                 raise Refused(DDP, 1, 0)
             return
         if opcode == 2 and self.reading is None and self.has("response-unasked"):
@@ -151,7 +155,8 @@ class DdpConnection(Connection):
         if stag != SINK and not self.has("response-to-any-stag"):
             raise Refused(DDP, 1, 0)
         if not SINK_AT <= to <= SINK_AT + SIZE - len(octets) and \
-                not self.has("response-anywhere"):
+                not self.has("response-anywhere") and not (
+                    self.buffer and self.has("response-checked-once")):
             raise Refused(DDP, 1, 1)
         self.buffer += octets
         if last or self.has("last-not-awaited"):
