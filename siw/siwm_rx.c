@@ -181,6 +181,9 @@ static int siwm_rx_message(struct siw_qp *qp)
 				   RDMAP_ETYPE_REMOTE_OPERATION,
 				   RDMAP_ECODE_OPCODE);
 	}
+	/* siw_proc_write() ignores an empty segment, but takes the STag from the first one. */
+	if (opcode == RDMAP_RDMA_WRITE && frx->first_ddp_seg && !srx->skb_new)
+		return 0;
 	frx->more_ddp_segs = !(ctrl->ddp_rdmap_ctrl & DDP_FLAG_LAST);
 	return 0;
 }
@@ -219,12 +222,12 @@ int siwm_rx_ulpdu(struct siw_qp *qp, const struct mpa_ulpdu *ulpdu)
 		rv = siw_proc_terminate(qp);
 		goto drop;
 	}
+	srx->skb_offset = iwarp_pktinfo[opcode].hdr_len - MPA_HDR_SIZE;
+	srx->skb_new = ulpdu->len - srx->skb_offset;
 	rv = siwm_rx_message(qp);
 	if (rv)
 		goto bad;
 	srx->state = SIW_GET_DATA_START;
-	srx->skb_offset = iwarp_pktinfo[opcode].hdr_len - MPA_HDR_SIZE;
-	srx->skb_new = ulpdu->len - srx->skb_offset;
 	srx->skb_copied = 0;
 	srx->fpdu_part_rem = srx->skb_new;
 	srx->fpdu_part_rcvd = 0;
