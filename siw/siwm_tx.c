@@ -220,9 +220,15 @@ static int siwm_tx_begin(struct siw_qp *qp, struct siw_wqe *wqe)
 {
 	int rv = 0;
 
-	/* The peer's Read Request names one piece of memory. */
-	if (tx_type(wqe) == SIW_OP_READ_RESPONSE)
+	/*
+	 * The peer's Read Request names one piece of memory. If it is empty, siw_activate_tx()
+	 * leaves that of an earlier work request in place.
+	 */
+	if (tx_type(wqe) == SIW_OP_READ_RESPONSE) {
+		if (!wqe->sqe.num_sge)
+			wqe->sqe.sge[0].length = 0;
 		wqe->sqe.num_sge = 1;
+	}
 	if (tx_type(wqe) == SIW_OP_READ || tx_type(wqe) == SIW_OP_READ_LOCAL_INV) {
 		wqe->bytes = 0;
 	} else if (wqe->sqe.flags & SIW_WQE_INLINE) {
