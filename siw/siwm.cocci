@@ -77,6 +77,73 @@ type T;
 -static
  T f(...) { ... }
 
+// ---- what a peer may send ----
+
+// A sum of the peer's offset and length wraps.
+@@
+typedef u32;
+symbol addr, len, mem;
+@@
+-addr < mem->va || addr + len > mem->va + mem->len
++addr < mem->va || addr - mem->va > mem->len ||
++    (u32)len > mem->len - (addr - mem->va)
+
+@@
+expression wqe;
+symbol srx;
+@@
+-wqe->bytes < wqe->processed + srx->fpdu_part_rem
++wqe->bytes - wqe->processed < srx->fpdu_part_rem
+
+@@
+symbol len, sge;
+@@
+ siw_check_sgl_tx(...)
+ {
+ 	<...
+-	len += sge->length;
++	if (check_add_overflow(len, sge->length, &len))
++		return -E_BASE_BOUNDS;
+ 	...>
+ }
+
+// RFC 5041 section 7.1
+@@ @@
+ wqe->wc_status = SIW_WC_LOC_LEN_ERR;
+-ecode = DDP_ECODE_UT_INVALID_MSN_NOBUF;
++ecode = DDP_ECODE_UT_MSG_TOOLONG;
+
+// RFC 5040 section 7.2: a Read Response without a Read
+@@
+symbol qp, rv;
+@@
+ rv = siw_orqe_start_rx(qp);
+ if (rv) {
+ 	...
++	siw_init_terminate(qp, TERM_ERROR_LAYER_RDMAP,
++			   RDMAP_ETYPE_REMOTE_OPERATION, RDMAP_ECODE_OPCODE, 0);
+ 	goto error_term;
+ }
+
+// Check each segment of a Read Response, not only the first one.
+@@
+symbol frx;
+statement S;
+@@
+ if (frx->first_ddp_seg) {
+ 	...
+-	rv = siw_rresp_check_ntoh(srx, frx);
+-	if (unlikely(rv)) {
+-		siw_qp_event(qp, IB_EVENT_QP_FATAL);
+-		return rv;
+-	}
+ } else S
++rv = siw_rresp_check_ntoh(srx, frx);
++if (unlikely(rv)) {
++	siw_qp_event(qp, IB_EVENT_QP_FATAL);
++	return rv;
++}
+
 // ---- remove CRCs, socket callbacks and threads: mpa and a workqueue replace them ----
 
 @@
