@@ -263,8 +263,8 @@ mistakes() {
 	done
 }
 
-# conforms OPTION...: cases of mpa conform, all of them or those that siw fails. A kernel with
-# siw dies of those of startup, strangers and enhanced, and of ddp.60.
+# conforms OPTION...: cases of mpa conform, all of them or those that siw fails. A kernel
+# with siw dies of some.
 conforms() {
 	local group only=()
 
