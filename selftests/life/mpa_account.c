@@ -479,8 +479,8 @@ static long charged_objects(void)
 TEST_F_TIMEOUT(pair, private_data_of_a_rejection_count_for_the_group, 120)
 {
 	const struct rlimit files = { 3 * REJECTED, 3 * REJECTED };
-	u8 frame[FRAME_LEN + REASON_LEN] = {}, request[FRAME_LEN];
 	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	u8 frame[FRAME_LEN + REASON_LEN] = {}, request[FRAME_LEN];
 	const struct mpa_start initiator = {
 		.role = MPA_ROLE_INITIATOR, .revision = 1,
 	};
