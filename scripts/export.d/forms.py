@@ -60,8 +60,8 @@ STANDALONE = {
     ],
     "mpa_ops.c": [(r" MPA_ADDR_LEN_(PARAM|ARG)\b", "")],
     "mpa_policy.c": [
-        (r"their sysctls; older kernels look for an empty entry after the last",
-         "their sysctls"),
+        (r"a sysctl for each value; older kernels need an empty last entry",
+         "a sysctl for each value"),
         (r"sysctl\[MPA_A_POLICY_MAX \+ 1\]", "sysctl[MPA_A_POLICY_MAX]"),
     ],
 }
@@ -296,11 +296,11 @@ DOCUMENTS = {
         (r"^See also:\n\n(- (.|\n)*?)(?=^A connection's life$)", ""),
     ],
     "internals.rst": [
-        (r" CONTRIBUTING.md says how to\s+build and test it.", ""),
+        (r"\s+CONTRIBUTING.md says how to\s+build and test it.", ""),
         (r"^``scripts/layers.list`` assigns.*(\n.+)*\n\n", ""),
         (r"\. ``mpa_net.h``, ``mpa_pages.h``, ``compat.h``,\s+``mpa_delay.h``: for all layers",
          ". ``mpa_net.h``, ``mpa_pages.h``: for all layers"),
-        (r"^``mpa_delay.c`` delays marked points, in a test build.(.*\n)+?.*``make export`` strips\.\n",
+        (r"^``mpa_delay.c`` adds delays at marked points, in a test build.(.*\n)+?.*``make export`` strips\.\n",
          ""),
         (r"^A module can only call what TCP exports, so mpa changes(.*\n)+?\n",
          "What a module for kernels without these hooks does, and what is used here:\n\n"),
