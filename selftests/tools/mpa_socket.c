@@ -132,6 +132,18 @@ TEST_F(helper, recvinfo_says_where_a_record_lies)
 	EXPECT_EQ(MPA_RECVINFO_LAST, info.flags);
 }
 
+TEST_F(helper, end_of_a_record_is_known_without_recvinfo)
+{
+	struct mpa_recvinfo info;
+
+	ASSERT_EQ(0, both(self, variant->host, 0));
+	ASSERT_EQ(6, mpa_socket_send(self->fd, "second", 6));
+	ASSERT_EQ(4, mpa_socket_receive(self->end, self->buf, 4, &info));
+	EXPECT_EQ(0, info.flags);
+	ASSERT_EQ(2, mpa_socket_receive(self->end, self->buf, 4, &info));
+	EXPECT_EQ(MPA_RECVINFO_LAST, info.flags);
+}
+
 TEST_F(helper, enhanced_is_revision_two)
 {
 	ASSERT_EQ(0, both(self, variant->host, MPA_START_ENHANCED));
